@@ -1,0 +1,64 @@
+// Fence words: where a stream of the tenant and the daemon meet.
+//
+// A fence is one cache line in memory that both processes map. A stream writes or waits for its
+// `value` (cuStreamWriteValue64, cuStreamWaitValue64 with GEQ); the daemon reads or writes it with
+// its processor. On a GPU nobody sleeps on a fence. On the emulation a stream's wait may sleep on
+// it with a futex; `sleepers` then tells whoever signals that a wake-up is needed.
+//
+// A region that holds such lines begins with a FencePageHeader. The emulation looks for its magic
+// when the region is registered (cuMemHostRegister); only inside such regions may it touch
+// `sleepers`, because elsewhere the eight bytes behind a word belong to the program.
+#ifndef MCCS_PROTO_FENCE_PAGE_H_
+#define MCCS_PROTO_FENCE_PAGE_H_
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+namespace mccs::wire {
+
+inline constexpr uint64_t kFencePageMagic = 0x314e4546'5343434dull;  // "MCCSFEN1"
+
+// Offset 0 of a region with fence lines. Every line of the region is a multiple of 64 bytes from
+// its start.
+struct alignas(64) FencePageHeader {
+  uint64_t magic;  // kFencePageMagic
+  uint64_t bytes;  // length of the region
+};
+static_assert(sizeof(FencePageHeader) == 64);
+
+//   0        8          12                               64
+//   | value  | sleepers | unused                          |
+struct alignas(64) FenceLine {
+  std::atomic<uint64_t> value;
+  std::atomic<uint32_t> sleepers;
+};
+static_assert(sizeof(FenceLine) == 64);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+// Every wait "value >= target" is satisfied by this value: it releases a stream whose work will
+// never be done (abort, or a daemon that died). cuStreamWaitValue64's GEQ compares the signed
+// difference, so the largest usable value is 2^63 - 1 above any target; half of it is far from both.
+inline constexpr uint64_t kFencePoison = uint64_t{1} << 62;
+
+// Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
+// visible to whoever sees the value.
+// The store and the load of `sleepers` are sequentially consistent; they pair with the sleeper's
+// increment of `sleepers` and its second look at `value` (emulation). Either the sleeper sees the
+// value or we see the sleeper.
+inline void SignalFence(FenceLine& line, uint64_t value) {
+  line.value.store(value, std::memory_order_seq_cst);
+  if (line.sleepers.load(std::memory_order_seq_cst) != 0) {
+    // The futex is the low half of the value; on another process's mapping, so not PRIVATE.
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&line.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
+            0);
+  }
+}
+
+}  // namespace mccs::wire
+
+#endif  // MCCS_PROTO_FENCE_PAGE_H_
