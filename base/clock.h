@@ -1,0 +1,31 @@
+// Time is handed in, so that the simulator can own it.
+#ifndef MCCS_BASE_CLOCK_H_
+#define MCCS_BASE_CLOCK_H_
+
+#include <cstdint>
+
+namespace mccs {
+
+// Nanoseconds of a clock that never goes back; its origin means nothing.
+using MonotonicNs = int64_t;
+
+inline constexpr int64_t kNsPerUs = 1'000;
+inline constexpr int64_t kNsPerMs = 1'000'000;
+inline constexpr int64_t kNsPerSec = 1'000'000'000;
+
+// THREAD: any.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual MonotonicNs Now() const = 0;
+};
+
+// CLOCK_MONOTONIC.
+class SystemClock final : public Clock {
+ public:
+  MonotonicNs Now() const override;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_BASE_CLOCK_H_

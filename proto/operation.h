@@ -1,0 +1,78 @@
+// The vocabulary of collectives that shim, daemon and plans share: kinds, element types, operators.
+// Values are part of the wire between shim and daemon: append, never renumber.
+#ifndef MCCS_PROTO_OPERATION_H_
+#define MCCS_PROTO_OPERATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace mccs {
+
+enum class OpKind : uint8_t {
+  kNone = 0,
+  kAllReduce = 1,
+  kAllGather = 2,
+  kReduceScatter = 3,
+  kBroadcast = 4,
+  kReduce = 5,
+  kAllToAll = 6,
+  kGather = 7,
+  kScatter = 8,
+  kSend = 9,
+  kRecv = 10,
+};
+inline constexpr int kOpKinds = 11;
+
+// Same order as ncclDataType_t.
+enum class DataType : uint8_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
+};
+inline constexpr int kDataTypes = 12;
+
+// What is done to two elements. An average is a sum with scaled inputs (floats) or with a division
+// at the end (integers); a scaled sum (PreMulSum) is a sum with scaled inputs.
+enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4, kPreMulSum = 5 };
+inline constexpr int kReduceOps = 6;
+
+constexpr size_t SizeOf(DataType type) {
+  switch (type) {
+    case DataType::kInt8:
+    case DataType::kUint8:
+    case DataType::kFloat8e4m3:
+    case DataType::kFloat8e5m2: return 1;
+    case DataType::kFloat16:
+    case DataType::kBfloat16: return 2;
+    case DataType::kInt32:
+    case DataType::kUint32:
+    case DataType::kFloat32: return 4;
+    case DataType::kInt64:
+    case DataType::kUint64:
+    case DataType::kFloat64: return 8;
+  }
+  return 0;
+}
+
+constexpr bool IsFloat(DataType type) {
+  return type >= DataType::kFloat16 && type <= DataType::kFloat8e5m2;
+}
+
+// "all_reduce", "bfloat16", "sum": as logs, tools and benchmarks name them.
+std::string_view Name(OpKind kind);
+std::string_view Name(DataType type);
+std::string_view Name(ReduceOp op);
+
+}  // namespace mccs
+
+#endif  // MCCS_PROTO_OPERATION_H_

@@ -1,0 +1,188 @@
+// Messages between shim and daemon on the Unix socket (SOCK_SEQPACKET: one message, one packet).
+//
+// Requests carry a number that the reply repeats; a reply may come late and out of order (CommInit
+// answers when all ranks have joined). Everything is fixed-size and plain: both ends are on one
+// machine. The daemon checks the length, the kind and every field.
+//
+//   shim                          daemon
+//   Hello            ───────────►
+//                    ◄─────────── HelloReply        + fds: session region, doorbell eventfd
+//   GetUniqueId      ───────────►
+//                    ◄─────────── UniqueIdReply
+//   RegisterBuffer   ───────────►                   (+ fd when the export is a descriptor)
+//                    ◄─────────── RegisterReply
+//   ReleaseBuffer    ───────────►
+//                    ◄─────────── Done              after the daemon's last access
+//   CommInit         ───────────►
+//                    ◄─────────── CommInitReply     + fd: communicator region
+//   CommAbort        ───────────►
+//                    ◄─────────── Done              after the daemon's last access
+//   CommDestroy      ───────────►
+//                    ◄─────────── Done              after all posted work and the last access
+#ifndef MCCS_PROTO_SHIM_CONTROL_H_
+#define MCCS_PROTO_SHIM_CONTROL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/shim_wire.h"
+
+namespace mccs::wire {
+
+inline constexpr uint64_t kControlMagic = 0x314c5443'5343434dull;  // "MCCSCTL1"
+inline constexpr size_t kUniqueIdBytes = 128;
+inline constexpr size_t kIpcHandleBytes = 64;
+inline constexpr size_t kReplyTextBytes = 512;
+
+enum class MessageKind : uint32_t {
+  kHello = 1,
+  kHelloReply = 2,
+  kGetUniqueId = 3,
+  kUniqueIdReply = 4,
+  kRegisterBuffer = 5,
+  kRegisterReply = 6,
+  kReleaseBuffer = 7,
+  kCommInit = 8,
+  kCommInitReply = 9,
+  kCommAbort = 10,
+  kCommDestroy = 11,
+  kDone = 12,
+};
+
+struct MessageHeader {
+  MessageKind kind;
+  uint32_t bytes;    // of the whole message
+  uint64_t request;  // chosen by the shim; a reply repeats it
+};
+static_assert(sizeof(MessageHeader) == 16);
+
+// How a reply says that it failed. `error` kNone: it did not.
+struct ReplyStatus {
+  ErrorClass error;
+  uint32_t reserved;
+  char text[kReplyTextBytes];  // zero-terminated: what failed, and what to do
+};
+
+struct Hello {
+  static constexpr MessageKind kKind = MessageKind::kHello;
+  MessageHeader header;
+  uint64_t magic;           // kControlMagic
+  uint32_t oldest_version;  // wire versions that this shim speaks
+  uint32_t newest_version;
+  char build[64];  // text for logs: "mccs 0.1.0"
+};
+
+struct HelloReply {
+  static constexpr MessageKind kKind = MessageKind::kHelloReply;
+  MessageHeader header;
+  ReplyStatus status;
+  uint32_t version;  // the one that both will speak
+  uint32_t reserved;
+  char build[64];
+};
+
+struct GetUniqueId {
+  static constexpr MessageKind kKind = MessageKind::kGetUniqueId;
+  MessageHeader header;
+};
+
+struct UniqueIdReply {
+  static constexpr MessageKind kKind = MessageKind::kUniqueIdReply;
+  MessageHeader header;
+  ReplyStatus status;
+  uint8_t unique_id[kUniqueIdBytes];
+};
+
+enum class ExportKind : uint32_t {
+  kCudaIpc = 1,         // cudaIpcMemHandle_t of the allocation's base
+  kFileDescriptor = 2,  // a VMM allocation as a POSIX descriptor, sent along
+};
+
+struct RegisterBuffer {
+  static constexpr MessageKind kKind = MessageKind::kRegisterBuffer;
+  MessageHeader header;
+  ExportKind kind;
+  int32_t device;  // CUDA ordinal in the tenant's process, for texts only
+  uint8_t device_uuid[16];
+  uint64_t bytes;  // length of the allocation
+  uint8_t handle[kIpcHandleBytes];
+};
+
+struct RegisterReply {
+  static constexpr MessageKind kKind = MessageKind::kRegisterReply;
+  MessageHeader header;
+  ReplyStatus status;
+  uint32_t buffer_id;
+  uint32_t reserved;
+};
+
+struct ReleaseBuffer {
+  static constexpr MessageKind kKind = MessageKind::kReleaseBuffer;
+  MessageHeader header;
+  uint32_t buffer_id;
+  uint32_t reserved;
+};
+
+enum CommInitFlags : uint32_t {
+  kMultiRankGpu = 1,      // several ranks on one GPU are allowed
+  kIdFromEnvironment = 2  // the id was derived from NCCL_COMM_ID and can be guessed
+};
+
+struct CommInit {
+  static constexpr MessageKind kKind = MessageKind::kCommInit;
+  MessageHeader header;
+  uint8_t unique_id[kUniqueIdBytes];
+  int32_t ranks;
+  int32_t rank;
+  int32_t device;  // CUDA ordinal in the tenant's process
+  uint32_t flags;  // CommInitFlags
+  uint8_t device_uuid[16];
+  char device_bus_id[32];
+  uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: wait on
+  uint32_t min_channels;     // hints of config and environment; 0: none
+  uint32_t max_channels;
+  int32_t traffic_class;  // -1: none
+  char name[64];          // config.commName, for logs and mccsctl
+};
+
+struct CommInitReply {
+  static constexpr MessageKind kKind = MessageKind::kCommInitReply;
+  MessageHeader header;
+  ReplyStatus status;
+  uint32_t comm_handle;  // CommHandle: index of the dirty bit, name in later messages
+  uint32_t reserved;
+  uint64_t comm_id;
+};
+
+// Ends a communicator, or an init in flight (then `comm_handle` is 0 and `init_request` names it).
+struct CommAbort {
+  static constexpr MessageKind kKind = MessageKind::kCommAbort;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+  uint64_t init_request;
+};
+
+struct CommDestroy {
+  static constexpr MessageKind kKind = MessageKind::kCommDestroy;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+};
+
+struct Done {
+  static constexpr MessageKind kKind = MessageKind::kDone;
+  MessageHeader header;
+  ReplyStatus status;
+};
+
+inline constexpr size_t kMaxMessageBytes = 1024;
+inline constexpr int kMaxMessageFds = 2;
+
+static_assert(sizeof(UniqueIdReply) <= kMaxMessageBytes && sizeof(CommInit) <= kMaxMessageBytes);
+static_assert(std::is_trivially_copyable_v<CommInit> && std::is_trivially_copyable_v<Hello>);
+
+}  // namespace mccs::wire
+
+#endif  // MCCS_PROTO_SHIM_CONTROL_H_

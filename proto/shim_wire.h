@@ -1,0 +1,148 @@
+// Shared memory between a tenant's process (shim) and its daemon.
+//
+// Two kinds of region, both made, sized and sealed by the daemon:
+//   session region   one per process: which communicators have new records; is the daemon asleep
+//   communicator region   one per (process, communicator, rank): work ring and fences
+//
+// Both sides treat what the other writes with care, but not alike: the daemon trusts nothing here
+// (it keeps its own copy of every index and copies a record before it looks at it); the shim trusts
+// the daemon. Everything a tenant can spoil in its regions hurts that tenant alone.
+//
+// Layout version: kWireVersion. A daemon serves shims of its own version and of the one before.
+#ifndef MCCS_PROTO_SHIM_WIRE_H_
+#define MCCS_PROTO_SHIM_WIRE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "proto/fence_page.h"
+#include "proto/operation.h"
+
+namespace mccs::wire {
+
+inline constexpr uint32_t kWireVersion = 1;
+inline constexpr uint32_t kOldestWireVersion = 1;
+
+// ---- Work records ----------------------------------------------------------------------------
+
+enum class RecordKind : uint8_t {
+  kOperation = 1,  // a collective or point-to-point call
+  kFence = 2,      // later records of this ring wait for this ready fence too
+};
+
+enum RecordFlags : uint8_t {
+  kNoFlags = 0,
+  kMoreInGroup = 1,  // the next record belongs to the same group as this one
+};
+
+// A piece of a registered buffer. `id` 0 means "none" (a rank that has no such side, or no bytes).
+struct BufferRef {
+  uint32_t id;
+  uint32_t reserved;
+  uint64_t offset;  // bytes from the start of the registered allocation
+};
+
+// One call of one rank, two cache lines. `sequence` counts the kOperation records of a ring from 1;
+// the done fence reaches it when the call is complete. A kFence record carries the sequence of the
+// operation that follows it.
+//
+//    0 | sequence                              |
+//    8 | kind  type  redop  flags | root_or_peer |
+//   16 | count                                 |
+//   24 | send {id, -, offset}                  |
+//   40 | recv {id, -, offset}                  |
+//   56 | ready_slot | record                   |
+//   64 | ready_value                           |
+//   72 | scalar bits                           |
+//   80 | scalar_buffer {id, -, offset}         |
+//   96 | deadline_us | priority criticality    |
+struct alignas(64) WorkRecord {
+  uint64_t sequence;
+  OpKind op;
+  DataType type;
+  ReduceOp redop;
+  uint8_t flags;         // RecordFlags
+  int32_t root_or_peer;  // root of a rooted collective, peer of a send or receive; else 0
+  uint64_t count;        // elements, as the NCCL call counts them
+  BufferRef send;
+  BufferRef recv;
+  uint32_t ready_slot;  // which ready fence of the region; kNoReadySlot: no wait
+  RecordKind record;
+  uint8_t reserved0[3];
+  uint64_t ready_value;     // the work may start when ready[ready_slot] ≥ ready_value
+  uint64_t scalar;          // kPreMulSum: the factor's bits, in `type`
+  BufferRef scalar_buffer;  // kPreMulSum with a device scalar: where it is
+  uint32_t deadline_us;     // vendor options of the call; 0: none
+  uint8_t priority;
+  uint8_t criticality;
+  uint8_t reserved1[26];
+};
+static_assert(sizeof(WorkRecord) == 128);
+static_assert(offsetof(WorkRecord, count) == 16);
+static_assert(offsetof(WorkRecord, ready_value) == 64);
+static_assert(offsetof(WorkRecord, deadline_us) == 96);
+static_assert(std::is_trivially_copyable_v<WorkRecord>);
+
+inline constexpr uint32_t kNoReadySlot = 0xffffffff;
+
+// ---- Communicator region ---------------------------------------------------------------------
+
+inline constexpr uint32_t kRingRecords = 256;  // a power of two
+inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may meet at a time
+inline constexpr size_t kErrorTextBytes = 960;
+
+// Why work on a communicator can no longer succeed. The shim maps it to ncclResult_t.
+enum class ErrorClass : uint32_t {
+  kNone = 0,
+  kInvalidArgument = 1,  // what the caller passed
+  kInvalidUsage = 2,     // calls that do not fit together
+  kSystem = 3,           // this host: daemon, memory, descriptors
+  kRemote = 4,           // another rank, host or link failed
+  kInternal = 5,         // a defect of ours
+  kAborted = 6,          // the communicator was aborted here
+};
+
+// Written once by the daemon: text first, then `error` (release); pairs with the shim's acquire load.
+struct alignas(64) ErrorLine {
+  std::atomic<uint32_t> error;  // ErrorClass
+  uint32_t reserved;
+  char text[kErrorTextBytes - 8];  // zero-terminated
+};
+
+// A single-producer single-consumer ring. tail: records written (shim, release; pairs with the
+// daemon's acquire). head: records taken (daemon, release; pairs with the shim's acquire).
+// Record n (from 0) is at records[n % kRingRecords].
+struct CommRegion {
+  FencePageHeader header;
+  FenceLine done;  // highest sequence of which all work up to it is done
+  alignas(64) std::atomic<uint64_t> tail;
+  alignas(64) std::atomic<uint64_t> head;
+  ErrorLine failure;
+  FenceLine ready[kReadySlots];
+  WorkRecord records[kRingRecords];
+};
+static_assert(offsetof(CommRegion, done) == 64);
+static_assert(offsetof(CommRegion, tail) == 128);
+static_assert(offsetof(CommRegion, head) == 192);
+static_assert(offsetof(CommRegion, failure) == 256);
+static_assert(offsetof(CommRegion, ready) % 64 == 0);
+static_assert(sizeof(CommRegion) < 64 * 1024);
+
+// ---- Session region --------------------------------------------------------------------------
+
+inline constexpr uint32_t kMaxCommsPerSession = 4096;
+
+// `dirty`: one bit per CommHandle. The shim sets it after advancing the tail (fetch_or, seq_cst)
+// and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. The daemon, before it
+// sleeps, sets daemon_asleep (seq_cst) and looks at `dirty` once more: one of the two sees the other.
+struct SessionRegion {
+  alignas(64) std::atomic<uint32_t> daemon_asleep;
+  alignas(64) std::atomic<uint64_t> dirty[kMaxCommsPerSession / 64];
+};
+static_assert(offsetof(SessionRegion, dirty) == 64);
+
+}  // namespace mccs::wire
+
+#endif  // MCCS_PROTO_SHIM_WIRE_H_
