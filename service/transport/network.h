@@ -1,0 +1,74 @@
+// Byte streams between hosts, as the daemon sees them. Two implementations: sockets, and the
+// simulator's network in memory.
+//
+// THREAD: the owning engine only. Nothing blocks.
+#ifndef MCCS_SERVICE_TRANSPORT_NETWORK_H_
+#define MCCS_SERVICE_TRANSPORT_NETWORK_H_
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mccs {
+
+struct Endpoint {
+  std::string host;   // numeric address, or a name that Connect resolves
+  uint16_t port = 0;  // 0 in Listen and as a source: the system chooses
+
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+// "10.0.1.2:7400", "[::1]:7400".
+std::string ToString(const Endpoint& endpoint);
+
+// A two-way byte stream, possibly still being opened: until it is open, reads and writes would
+// block. Closed with the object.
+// Would-block is zero bytes; a broken or closed stream is kUnavailable with the peer in the text, and
+// sticks.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  virtual absl::StatusOr<size_t> Write(std::span<const iovec> pieces) = 0;
+  virtual absl::StatusOr<size_t> Read(std::span<const iovec> pieces) = 0;
+
+  // False: a Read (Write) would surely block; no need to try. Cheap, no system call.
+  virtual bool readable() const = 0;
+  virtual bool writable() const = 0;
+
+  virtual Endpoint local() const = 0;
+  virtual Endpoint remote() const = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  // The next stream that somebody opened to us; null when there is none now.
+  virtual absl::StatusOr<std::unique_ptr<Connection>> Accept() = 0;
+  virtual Endpoint local() const = 0;
+};
+
+struct ConnectOptions {
+  std::string source_host;   // empty: the system's choice
+  uint16_t source_port = 0;  // picks the route (ECMP); 0: the system's choice
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) = 0;
+  // Starts to open a stream. What fails at once (a source port in use, a name that does not
+  // resolve) is the Status; what fails later shows on the Connection.
+  virtual absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
+                                                              const ConnectOptions& options) = 0;
+  // Learns which streams became readable or writable. True when any did.
+  virtual bool Poll() = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_NETWORK_H_
