@@ -1,0 +1,81 @@
+// What the daemon's communicators say to the controller and hear from it. The agent (service/agent)
+// implements it over gRPC; without a controller NoController stands in; tests hand in their own.
+//
+// The data plane never waits for it: a leader that hears nothing within its patience takes the
+// daemon's default strategy.
+//
+// THREAD: the owning engine only. Nothing blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_CONTROLLER_LINK_H_
+#define MCCS_SERVICE_COMMUNICATOR_CONTROLLER_LINK_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "service/communicator/strategy.h"
+
+namespace mccs {
+
+// A communicator as the controller sees it: announced by the leader (the daemon of rank 0) when all
+// ranks have joined.
+struct CommunicatorInfo {
+  struct Member {
+    Rank rank;
+    std::string host;      // name of the daemon's host
+    std::string gpu;       // PCI bus id
+    int32_t process = 0;   // pid on its host
+  };
+  CommId id;
+  std::string name;    // as the tenant named it; may be empty
+  std::string tenant;
+  std::vector<Member> members;           // by rank
+  std::vector<std::string> hosts;        // by HostIndex
+  Strategy strategy;                     // in force (the default one when just announced)
+};
+
+// What runs now, reported by every daemon about its own part.
+struct CommunicatorStats {
+  struct Lane {
+    ChannelId channel;
+    HostIndex from, to;
+    std::string local, remote;  // "address:port"
+    uint64_t payload_bytes = 0;
+    uint64_t reconnects = 0;
+    std::string state;  // "up", or why it is stalled
+  };
+  CommId id;
+  Epoch epoch;
+  uint64_t operations = 0;  // done on this host since the start
+  uint64_t bytes = 0;       // the calls' own bytes (count × size of type), summed over operations
+  std::vector<Lane> lanes;  // out of this host
+  std::string state;        // "active", "failed: …"
+};
+
+class ControllerLink {
+ public:
+  virtual ~ControllerLink() = default;
+  // False: nobody to ask; the leader need not wait.
+  virtual bool connected() const = 0;
+  // The leader tells of a communicator. The answer comes through TakeProposal.
+  virtual void Announce(const CommunicatorInfo& info) = 0;
+  // The newest strategy that the controller proposed for `id` and that was not taken yet.
+  virtual std::optional<Strategy> TakeProposal(CommId id) = 0;
+  // Every daemon of the communicator, now and then and when it changes.
+  virtual void Report(const CommunicatorStats& stats) = 0;
+  virtual void Ended(CommId id, const std::string& why) = 0;
+};
+
+class NoController final : public ControllerLink {
+ public:
+  bool connected() const override { return false; }
+  void Announce(const CommunicatorInfo&) override {}
+  std::optional<Strategy> TakeProposal(CommId) override { return std::nullopt; }
+  void Report(const CommunicatorStats&) override {}
+  void Ended(CommId, const std::string&) override {}
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_CONTROLLER_LINK_H_

@@ -1,0 +1,56 @@
+#include "service/communicator/strategy.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int hosts) {
+  std::vector<bool> seen(hosts, false);
+  for (HostIndex host : channel.ring) {
+    if (host.value() < 0 || host.value() >= hosts || seen[host.value()]) {
+      return absl::InvalidArgumentError(absl::StrCat("strategy: ring of channel ", index,
+                                                     " is no permutation of the ", hosts, " hosts"));
+    }
+    seen[host.value()] = true;
+  }
+  if (static_cast<int>(channel.ring.size()) != hosts) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: ring of channel ", index, " names ",
+                                                   channel.ring.size(), " of ", hosts, " hosts"));
+  }
+  if (!channel.source_ports.empty() && channel.source_ports.size() != channel.ring.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
+                                                   channel.source_ports.size(), " source ports for ",
+                                                   hosts, " lanes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
+  if (strategy.channels.empty() || strategy.channels.size() > kMaxChannels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: ", strategy.channels.size(), " channels; 1 to ", kMaxChannels, " work"));
+  }
+  if (strategy.lanes.slots < 2 || strategy.lanes.slots > kMaxLaneSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: ", strategy.lanes.slots, " slots per lane; 2 to ", kMaxLaneSlots, " work"));
+  }
+  if (strategy.lanes.slot_bytes < 4096 || strategy.lanes.slot_bytes > kMaxSlotBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
+                                                   " bytes; 4096 to ", kMaxSlotBytes, " work"));
+  }
+  for (size_t i = 0; i < strategy.channels.size(); ++i) {
+    if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+ChannelOrders OrdersOf(const Strategy& strategy) {
+  ChannelOrders orders;
+  for (const ChannelStrategy& channel : strategy.channels) orders.rings.push_back(channel.ring);
+  return orders;
+}
+
+}  // namespace mccs
