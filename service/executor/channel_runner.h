@@ -1,0 +1,138 @@
+// Runs the program of one channel for one operation at a time: starts every step whose inputs are
+// there. MemOps go to the Device, slices to the channel's lanes.
+//
+//            admitted in IssueOrder
+//   ┌────────────┬──────────────┬───────────────┐
+//   sends        receives       combines             three queues: a lane takes its steps in order,
+//   │ Post       │ Landed       │ Submit             combines run as soon as they can
+//   ▼            ▼              ▼
+//   acknowledged in place       finished        ───► step done ─► steps that come after it
+//
+// A staging slot belongs to the send whose slice number is equal modulo the lane's slots; it is
+// free again when the slice `slots` before has been acknowledged. A receive slot is given back when
+// the last combine that reads it is done.
+//
+// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only when it meets a larger
+// program than before.
+#ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
+#define MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "algorithms/issue_order.h"
+#include "service/executor/operation_binding.h"
+#include "service/executor/step_queue.h"
+
+namespace mccs {
+
+class ChannelRunner {
+ public:
+  ChannelRunner(Device& device, const ChannelResources& resources)
+      : device_(device), resources_(resources) {}
+  ChannelRunner(const ChannelRunner&) = delete;
+  ChannelRunner& operator=(const ChannelRunner&) = delete;
+
+  // REQUIRES: done(). `binding` outlives the run, `program` the runner.
+  void Start(const OperationBinding& binding, const Program& program);
+
+  // Moves the run on. True when anything moved. An error sticks: kInvalidArgument when the peer's
+  // slice belongs to another call than ours (its tag is then in foreign_tag()).
+  absl::StatusOr<bool> Poll();
+
+  bool done() const { return oldest_round_ == rounds_; }
+  // No MemOp of this runner is in the device's hands: memory may go away.
+  bool quiescent() const { return mem_ops_in_flight_ == 0; }
+  const std::optional<SliceTag>& foreign_tag() const { return foreign_tag_; }
+
+  // Called by the Executor for each token that came back from the device.
+  static void Finished(MemToken token);
+
+ private:
+  enum class State : uint8_t { kNotAdmitted, kWaiting, kExpected, kRunning, kDone };
+
+  // One step of one round.
+  struct Cell {
+    ChannelRunner* runner = nullptr;
+    State state = State::kNotAdmitted;
+    uint16_t submitted = 0;    // MemOps of this step handed to the device so far
+    uint32_t outstanding = 0;  // of those, not finished yet
+    uint32_t readers = 0;      // receives into a slot: combines that have not read it yet
+    std::optional<SliceNumber> slice;  // sends and receives: position in the lane
+  };
+
+  // What is derived from a step once per program.
+  struct StepFacts {
+    uint32_t source_base = 0;  // where the step's MemOp arguments lie within a row
+    uint32_t destination_base = 0;
+    uint32_t readers = 0;
+    bool staged = false;   // a send from its staging slot
+    bool in_slot = false;  // a receive that stays in its slot
+  };
+
+  Cell& At(StepRef ref) { return cells_[ref.row * program_->steps.size() + ref.step]; }
+  Cell& At(uint32_t row, uint16_t step) { return At(StepRef{row, step}); }
+  const Step& StepOf(StepRef ref) const { return program_->steps[ref.step]; }
+
+  void LearnProgram();
+  bool Admit();
+  void PrepareRow(uint32_t row, uint64_t round);
+  bool PollReceives();
+  bool PollReceive(StepRef ref);
+  bool PollCombines();
+  bool PollCombine(StepRef ref);
+  bool PollSends();
+  bool PollAcknowledgements();
+  bool RetireRounds();
+
+  bool DependenciesDone(StepRef ref);
+  bool StagingFree(StepRef ref);
+  // Hands the step's MemOps to the device; false while some are still to be taken or to finish.
+  bool RunCombines(StepRef ref, std::span<const Combine> combines);
+  bool SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
+                     std::byte** destinations);
+  bool CopyFromSlot(StepRef ref);
+  void FinishCombine(StepRef ref);
+
+  uint64_t RoundOf(uint32_t row) const { return row_rounds_[row]; }
+  uint64_t Elements(StepRef ref, const Place& place) const;
+  std::byte* Address(StepRef ref, const Place& place);
+  uint64_t PieceOffset(StepRef ref, uint16_t step, uint16_t piece) const;
+
+  Device& device_;
+  const ChannelResources resources_;
+  const OperationBinding* binding_ = nullptr;
+  const Program* program_ = nullptr;
+
+  std::optional<IssueOrder> order_;
+  std::optional<StepInstance> next_;  // looked at, not admitted yet
+  uint32_t skew_ = 0;
+  uint64_t rounds_ = 0;
+  uint64_t oldest_round_ = 0;  // all before it are done
+  uint32_t rows_ = 0;          // rounds in flight at most; a power of two
+  SliceNumber next_send_ = 0;
+  SliceNumber next_receive_ = 0;
+
+  std::vector<StepFacts> facts_;       // by step
+  std::vector<Cell> cells_;            // rows × steps
+  std::vector<uint64_t> row_rounds_;   // by row
+  std::vector<uint32_t> row_pending_;  // steps not done yet
+  std::vector<MemSource> sources_;     // rows × sources of all steps
+  std::vector<std::byte*> destinations_;
+  uint32_t sources_per_row_ = 0;
+  uint32_t destinations_per_row_ = 0;
+  std::vector<ConstMemRef> send_pieces_;  // scratch of one Post or Expect
+  std::vector<MemRef> receive_pieces_;
+
+  StepQueue sends_, unacknowledged_, receives_;
+  std::vector<StepRef> combines_;  // admitted, not done
+  uint32_t mem_ops_in_flight_ = 0;
+  std::optional<SliceTag> foreign_tag_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_

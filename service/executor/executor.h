@@ -1,0 +1,47 @@
+// Runs the operations of one communicator on this host, one after the other, each over all its
+// channels.
+//
+// OWNER: the communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_EXECUTOR_EXECUTOR_H_
+#define MCCS_SERVICE_EXECUTOR_EXECUTOR_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "service/executor/channel_runner.h"
+#include "service/executor/operation_binding.h"
+
+namespace mccs {
+
+class Executor {
+ public:
+  // One entry per channel of the plans to come; their lanes and staging outlive the executor.
+  Executor(Device& device, std::span<const ChannelResources> channels);
+
+  // REQUIRES: !running(). Plans outlive the executor; the rest of `binding`, the run.
+  void Start(const OperationBinding& binding);
+
+  // Moves the operation on. True when anything moved. After an error the operation never ends;
+  // destroy the executor once it is quiescent().
+  absl::StatusOr<bool> Poll();
+
+  bool running() const { return running_; }
+  bool quiescent() const;
+  // The tag of the slice that did not fit, after kInvalidArgument from Poll().
+  std::optional<SliceTag> foreign_tag() const;
+
+ private:
+  std::vector<std::unique_ptr<ChannelRunner>> runners_;
+  bool running_ = false;
+};
+
+// Takes what the device has finished and tells the runners. True when there was anything. Once per
+// turn of the engine, for all communicators.
+bool DispatchFinished(Device& device);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_EXECUTOR_EXECUTOR_H_

@@ -1,0 +1,48 @@
+// The run-time parameters of a plan: what one call brings along.
+#ifndef MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
+#define MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "algorithms/geometry.h"
+#include "algorithms/plan.h"
+#include "proto/operation.h"
+#include "service/device/device.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+// The buffers of one local rank, mapped into the daemon.
+struct RankMemory {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  bool scaled = false;  // the rank's input is multiplied by scale_bits (of the operation's type)
+  uint64_t scale_bits = 0;
+};
+
+// LIFETIME: everything pointed to outlives the run.
+struct OperationBinding {
+  const Plan* plan = nullptr;
+  const Geometry* geometry = nullptr;
+  std::span<const RankMemory> ranks;  // by LocalIndex
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;  // as MemOp knows it: sum, prod, min, max
+  Finish finish = Finish::kNone;
+  uint64_t divisor = 1;
+  SliceTag tag{};     // travels with every slice; the peer's must be the same
+  uint32_t skew = 1;  // IssueOrder
+};
+
+// What a channel of a communicator owns, for all its operations.
+struct ChannelResources {
+  SendLane* send = nullptr;  // null on a single host
+  RecvLane* receive = nullptr;
+  MemRef staging;  // lane shape's slots × slot_bytes: where slices are composed before they are sent
+  LaneShape shape;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_
