@@ -51,6 +51,9 @@ struct MemOp {
   ReduceOp op = ReduceOp::kSum;
   Finish finish = Finish::kNone;
   uint64_t divisor = 1;
+  // A hint: nobody reads the destinations soon and they are no sources, so they need not pass through
+  // the caches. For a tenant's output of an operation larger than the caches; not for staging.
+  bool stream = false;
 };
 
 inline constexpr size_t kMaxMemOpSources = 129;  // 128 local ranks and a receive slot

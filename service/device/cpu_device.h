@@ -1,0 +1,45 @@
+// The device of a machine without a GPU: tenants' "device memory" is host memory, and MemOps run on
+// processor cores.
+//
+// OWNER: the daemon. THREAD: as Device says; behind it `workers` threads of its own, which sleep when
+// there is nothing to do.
+#ifndef MCCS_SERVICE_DEVICE_CPU_DEVICE_H_
+#define MCCS_SERVICE_DEVICE_CPU_DEVICE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/device/device.h"
+#include "service/device/memory_importer.h"
+
+namespace mccs {
+
+struct CpuDeviceOptions {
+  // Threads. 0: Submit does the operation at once in the calling thread, always in the same way.
+  int workers = 0;
+  // Operations submitted and not yet returned by Poll(), at most.
+  size_t max_in_flight = 256;
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer);
+  ~CpuDevice() override;
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
+  bool Submit(const MemOp& op, MemToken token) override;
+  size_t Poll(std::span<MemToken> finished) override;
+  std::string Description() const override;
+
+ private:
+  const CpuDeviceOptions options_;
+  const std::unique_ptr<MemoryImporter> importer_;
+  std::vector<MemToken> finished_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_CPU_DEVICE_H_

@@ -1,0 +1,149 @@
+#include "service/device/emulation_importer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "emulation/include/mccs_emulation_ipc.h"
+#include "service/device/mapped_memory.h"
+
+namespace mccs {
+namespace {
+
+absl::Status Refused(pid_t owner, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("import of a buffer of process ", owner, " refused: ", why));
+}
+
+absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
+  MccsEmulationIpcHandle handle;
+  static_assert(sizeof(handle) == wire::kIpcHandleBytes);
+  std::memcpy(&handle, offer.handle.data(), sizeof(handle));
+  if (handle.magic != MCCS_EMULATION_IPC_MAGIC) {
+    return Refused(offer.owner,
+                   "the handle was not made by the CUDA emulation; this daemon works on host memory, "
+                   "so run the program with build/lib/emulation first in LD_LIBRARY_PATH");
+  }
+  if (handle.version != MCCS_EMULATION_IPC_VERSION) {
+    return Refused(offer.owner, absl::StrCat("the handle has version ", handle.version,
+                                             ", this daemon knows ", MCCS_EMULATION_IPC_VERSION,
+                                             "; use emulation and daemon of one build"));
+  }
+  if (handle.pid != offer.owner) {
+    return Refused(offer.owner,
+                   absl::StrCat("the handle names process ", handle.pid,
+                                "; a process may offer only memory that it allocated itself"));
+  }
+  if (handle.fd < 0) {
+    return Refused(offer.owner, absl::StrCat("the handle names descriptor ", handle.fd));
+  }
+  return handle;
+}
+
+// O_PATH takes hold of whatever the descriptor stands for without opening it: a FIFO would block and
+// a device might act.
+absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
+  const std::string path = absl::StrCat("/proc/", handle.pid, "/fd/", handle.fd);
+  UniqueFd held(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (held.valid()) return held;
+  const int error = errno;
+  const std::string what = absl::StrCat("cannot open ", path, ": ", std::strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(absl::StrCat(what, "; the buffer was freed"));
+  if (error == EACCES || error == EPERM) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(what, "; run mccsd as root or as the tenant's user"));
+  }
+  return absl::ResourceExhaustedError(what);
+}
+
+absl::StatusOr<struct stat> StatRegularFile(int fd, pid_t owner) {
+  struct stat st {};
+  if (fstat(fd, &st) != 0) {
+    return Refused(owner, absl::StrCat("fstat fails: ", std::strerror(errno)));
+  }
+  if (!S_ISREG(st.st_mode)) return Refused(owner, "the descriptor is no memory file");
+  return st;
+}
+
+// The name that memfd_create gave it, as the kernel shows it: "/memfd:NAME (deleted)".
+absl::StatusOr<std::string> KernelName(int fd, pid_t owner) {
+  char target[256];
+  const ssize_t length =
+      readlink(absl::StrCat("/proc/self/fd/", fd).c_str(), target, sizeof(target));
+  if (length < 0) return Refused(owner, absl::StrCat("readlink fails: ", std::strerror(errno)));
+  return std::string(target, static_cast<size_t>(length));
+}
+
+absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t owner) {
+  MCCS_ASSIGN_OR_RETURN(const struct stat st, StatRegularFile(fd, owner));
+  if (st.st_dev != handle.device || st.st_ino != handle.inode) {
+    return Refused(owner, absl::StrCat("descriptor ", handle.fd,
+                                       " now stands for another file; the buffer was freed"));
+  }
+  if (st.st_size < 0 || static_cast<uint64_t>(st.st_size) != handle.bytes) {
+    return Refused(owner, absl::StrCat("the memory file has ", st.st_size,
+                                       " bytes, the handle says ", handle.bytes));
+  }
+  MCCS_ASSIGN_OR_RETURN(const std::string name, KernelName(fd, owner));
+  const std::string expected = absl::StrFormat("/memfd:%s%016x (deleted)",
+                                               MCCS_EMULATION_MEMFD_PREFIX, handle.secret);
+  if (name != expected) {
+    return Refused(owner, "the descriptor is no allocation of the CUDA emulation, or the handle's "
+                          "secret is wrong");
+  }
+  return absl::OkStatus();
+}
+
+// A descriptor that can be mapped, for the file that `held` stands for. The magic link names the very
+// file, so nothing can be put in its place.
+absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
+  UniqueFd fd(open(absl::StrCat("/proc/self/fd/", held).c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.valid()) return fd;
+  return absl::PermissionDeniedError(absl::StrCat("cannot open a buffer of process ", owner,
+                                                  " for reading and writing: ",
+                                                  std::strerror(errno)));
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExport& offer) {
+  MCCS_ASSIGN_OR_RETURN(const struct stat st, StatRegularFile(fd, offer.owner));
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return Refused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
+  }
+  const auto bytes = static_cast<uint64_t>(st.st_size);
+  if (bytes == 0 || bytes < offer.bytes) {
+    return Refused(offer.owner,
+                   absl::StrCat("the memory file has ", bytes, " bytes, ", offer.bytes, " offered"));
+  }
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, bytes));
+  return memory;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const BufferExport& offer) {
+  if (offer.kind == wire::ExportKind::kFileDescriptor) {
+    if (!offer.fd.valid()) return Refused(offer.owner, "no descriptor came with the message");
+    return MapSealed(offer.fd.get(), offer);
+  }
+  if (offer.kind != wire::ExportKind::kCudaIpc) {
+    return Refused(offer.owner,
+                   absl::StrCat("unknown kind of export ", static_cast<uint32_t>(offer.kind)));
+  }
+  MCCS_ASSIGN_OR_RETURN(const MccsEmulationIpcHandle handle, ParseHandle(offer));
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd held, TakeHold(handle));
+  MCCS_RETURN_IF_ERROR(CheckIdentity(handle, held.get(), offer.owner));
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, OpenHeld(held.get(), offer.owner));
+  return MapSealed(fd.get(), offer);
+}
+
+}  // namespace mccs

@@ -1,0 +1,25 @@
+// The seam between RunMemOp and the files that hold the compiled loops. Private to service/device.
+//
+// Each family is one file, so that several compilers can work at once.
+#ifndef MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
+#define MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
+
+#include "service/device/device.h"
+
+// Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later), AVX2,
+// and plain 128-bit code for whatever is older. The sets between add compile time and serve no
+// server of the last ten years.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+
+namespace mccs::device_internal {
+
+void RunCopy(const MemOp& op);            // one source, unscaled, no division: bytes, whatever the type
+void RunUnsignedIntegers(const MemOp& op);  // uint8 uint32 uint64, and sum/prod of the signed ones
+void RunSignedIntegers(const MemOp& op);    // int8 int32 int64: min, max and every division
+void RunWideFloats(const MemOp& op);        // float32 float64
+void RunHalfFloats(const MemOp& op);        // float16 bfloat16
+void RunByteFloats(const MemOp& op);        // float8e4m3 float8e5m2
+
+}  // namespace mccs::device_internal
+
+#endif  // MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_

@@ -1,0 +1,39 @@
+// Pages of host memory that the daemon can reach: a tenant's file, or staging of its own.
+#ifndef MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
+#define MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "service/device/device.h"
+
+namespace mccs {
+
+// LIFETIME: unmaps with the object.
+class MappedMemory final : public DeviceMemory {
+ public:
+  // The first `bytes` bytes of the file, shared, read and write. `fd` may be closed afterwards.
+  // REQUIRES: the file cannot become shorter than `bytes`.
+  static absl::StatusOr<std::unique_ptr<MappedMemory>> OfFile(int fd, size_t bytes);
+
+  // Zeros that belong to this process alone, every page present.
+  static absl::StatusOr<std::unique_ptr<MappedMemory>> Anonymous(size_t bytes);
+
+  ~MappedMemory() override;
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+
+  std::byte* address() const override { return address_; }
+  size_t bytes() const override { return bytes_; }
+
+ private:
+  MappedMemory(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
+
+  std::byte* address_;
+  size_t bytes_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_MAPPED_MEMORY_H_
