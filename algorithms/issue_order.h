@@ -1,14 +1,26 @@
-// In which order the steps of all rounds of one program are taken up: a wavefront.
+// In which order the steps of all rounds of one program are taken up: in groups of rounds.
 //
-// Step s of round r has the key r + skew × stage(s); smaller keys first, and among equal keys the
-// younger round first, so that a lane always has a slice at hand that waits for nobody while an older
-// round's answer is on its way. Both ends of a lane walk the same order (their programs have equal
-// stages), so the k-th send of one is the k-th receive of the other.
+// skew + 1 successive rounds make a group. Group after group, within a group stage after stage,
+// within a stage round after round, within a round as the program says. With skew 1 and stages a,
+// b, c:
+//
+//   a0 a1 b0 b1 c0 c1 │ a2 a3 b2 b3 c2 c3 │ …
+//
+// So between two hops of one round the lane has `skew` slices of other rounds, which wait for
+// nobody, and it never runs dry between groups, as stage 0 waits for nobody either. Both ends of a
+// lane walk the same order: their hops come in the same order of stages, so the k-th send of one is
+// the k-th receive of the other.
+//
+// Legal: skew < slots of the lanes. A slice is taken out of its slot by a step that comes skew + 1
+// slices later in the receiver's own order; were that more than `slots`, the receiver could have to
+// send what its peer, for want of slots, cannot take before the receiver goes on: a circle. (A
+// wavefront, key round + skew × stage, has as many slices between two hops as a round has sends:
+// 2(H−1) for an all-reduce over H hosts. It would need that many slots.)
 #ifndef MCCS_ALGORITHMS_ISSUE_ORDER_H_
 #define MCCS_ALGORITHMS_ISSUE_ORDER_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "algorithms/plan.h"
 
@@ -19,22 +31,28 @@ struct StepInstance {
   uint16_t step = 0;
 };
 
-// A cursor over the order. No allocation after construction.
+// A cursor over the order. Never allocates; a step costs constant time.
+// LIFETIME: the program outlives the cursor.
 class IssueOrder {
  public:
-  // REQUIRES: `program` outlives the cursor.
+  // REQUIRES: stages never fall from step to step.
   IssueOrder(const Program& program, uint64_t rounds, uint32_t skew);
 
   // False at the end.
   bool Next(StepInstance* out);
 
  private:
+  void EnterStage(size_t begin);
+
   const Program* program_;
   uint64_t rounds_;
-  uint32_t skew_;
-  uint64_t key_ = 0;     // the current key
-  uint64_t last_key_ = 0;
-  uint16_t position_ = 0;  // within the current key: steps in order of falling stage… see .cc
+  uint64_t group_rounds_;
+  uint64_t group_begin_ = 0;  // first round of the group
+  uint64_t group_end_ = 0;
+  size_t stage_begin_ = 0;  // steps of the stage
+  size_t stage_end_ = 0;
+  uint64_t round_ = 0;  // next instance
+  size_t step_ = 0;
 };
 
 }  // namespace mccs

@@ -5,16 +5,43 @@
 // and their part is fused into each step.
 //
 // Memory as a plan sees it. Each buffer is a row of equal *blocks*; a channel owns the same range
-// within every block; that range is cut into *rounds*. In round r a step touches, of each block that
-// it names, the r-th slice of its channel's range:
+// within every block; that range is cut into *rounds*. In round r a step touches, of each block
+// that it names, the r-th slice of its channel's range:
 //
 //      block 0            block 1            …           (all-reduce: as many blocks as hosts;
 //   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  all-gather, reduce-scatter: one per rank;
 //    r0 r1 r2 r0 r1 r2  …                                 broadcast: one)
 //
 // The program of a channel is run for every round. Rounds overlap; IssueOrder (issue_order.h) fixes
-// in which order the steps of all rounds reach a lane, the same on both ends, so slices need no names
-// but their numbers.
+// in which order the steps of all rounds reach a lane, the same on both ends, so slices need no
+// names but their numbers. geometry.h says where each slice lies.
+//
+// What whoever runs a plan must keep to, and all that plan_check.h assumes (n: number of a slice on
+// its lane, counted from 0 over the sends, and over the receives, of one program in IssueOrder):
+//  - A step starts when all steps in its `after` are done, in any order else; but the sends of a
+//    program are posted in IssueOrder. A step may be held back for older ones in IssueOrder, never
+//    for younger ones, and a round for the rounds of older groups (issue_order.h): so a window of
+//    one group of rounds is enough, and two keep the lanes busy.
+//  - A combine is done when every destination is written. A receive is done when its payload is
+//  where
+//    `pieces` says. A send is done when the peer has acknowledged it: its sources are free then.
+//    A send from kStaged may count as done once posted, as nobody else can write its slot before.
+//  - A send may be posted while fewer than `slots` slices of its lane are not released by the peer.
+//  - Receive slot n mod `slots` is released when the receive and all combines that read it are
+//  done.
+//  - Staging slot n mod `slots` may be written once send n − slots is acknowledged.
+//  - The payload of a receive into kOutput may be written there from the start of the receive on
+//  (it
+//    waits in its slot if it comes earlier). So start receives early: that saves a copy.
+//  - A copy onto itself is left out: a destination that is in place the same memory as the only
+//  source,
+//    with neither scale nor finish.
+//  - A slice without elements is sent all the same. Pieces lie one behind the other in a slot.
+//  - The operation is done on this host when all steps of all rounds are.
+// Buffers that are overwritten in place need no waiting for acknowledgements: where a ring plan
+// writes what a send has read, the new bytes come out of those that the send delivered, so the wire
+// itself orders the two. The checker proves it. A plan for which that is not so names the send in
+// `after`.
 #ifndef MCCS_ALGORITHMS_PLAN_H_
 #define MCCS_ALGORITHMS_PLAN_H_
 
@@ -26,6 +53,10 @@
 #include "proto/operation.h"
 
 namespace mccs {
+
+// Ranks of one host at most: pieces of a slice and sources of a combine stay below what lanes and
+// devices take.
+inline constexpr int kMaxLocalRanks = 128;
 
 // Which ranks live where. hosts[HostIndex] lists its ranks in ascending order; LocalIndex is the
 // position in that list. Every rank 0 … ranks−1 stands in exactly one list; no list is empty.
@@ -61,7 +92,8 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// Accumulates `sources` in their order into every destination. One source is a copy.
+// Accumulates `sources` in their order into every destination. One source is a copy. All places are
+// of one length. A destination may be one of the sources (in place), exactly.
 struct Combine {
   std::vector<Place> sources;
   std::vector<Place> destinations;
@@ -75,14 +107,12 @@ enum class StepKind : uint8_t { kCombine, kSend, kReceive };
 struct Step {
   StepKind kind = StepKind::kCombine;
   std::vector<Combine> combines;  // kCombine: independent of each other
-  // kSend: kInput, kOutput or all kStaged of this very step. kReceive: kOutput (direct, copied from the
-  // slot when it came early) or all kReceived of this very step. In payload order.
+  // kSend: kInput and kOutput, or all kStaged of this very step. kReceive: all kOutput, or all
+  // kReceived of this very step. At least one, in payload order.
   std::vector<Place> pieces;
-  // Steps of the same round that must be done first, as positions in the program. A receive is done when
-  // the payload is where it should be; a send is done when the peer acknowledged it; for the next
-  // send or combine it counts from `after` only where a source would be overwritten.
+  // Steps of the same round that must be done first: smaller positions in the program.
   std::vector<uint16_t> after;
-  // Hops that the data has behind it; places the step in the pipeline (IssueOrder).
+  // Hops that the data has behind it; never falls from step to step (IssueOrder).
   uint16_t stage = 0;
 };
 
@@ -94,16 +124,12 @@ struct Program {
   std::vector<Step> steps;
 };
 
-// How an operator enters a plan.
-struct Reduction {
-  bool scaled = false;  // every kInput is multiplied by its rank's scale where it is first combined;
-                        // so a scaled input is never sent as it is
-};
-
 // What tells one plan from another, besides the strategy.
 struct PlanKey {
   OpKind kind = OpKind::kNone;
   Rank root;  // rooted kinds; else 0
+  // Reducing kinds: each kInput that a combine reads is multiplied by its rank's scale. No input is
+  // ever sent as it is then.
   bool scaled = false;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   template <typename H>
@@ -112,22 +138,32 @@ struct PlanKey {
   }
 };
 
+// All members but `programs` are the same on every host of the communicator.
 struct Plan {
   PlanKey key;
   int32_t blocks = 1;
-  bool input_blocked = false;   // false: an input holds just one block's worth (its rank's own)
+  // True: the call's count is that of the whole buffer and is cut into the blocks. False: of one
+  // block.
+  bool count_spans_blocks = false;
+  // False: the buffer holds just one block's worth, the one of its own rank.
+  bool input_blocked = false;
   bool output_blocked = false;
-  // Pieces in one slice at most: a slice of each is slot_bytes / this.
+  // True if any host sends: a slice must fit a slot.
+  bool crosses_hosts = false;
+  // Pieces in one slice at most: a piece takes at most slot_bytes / this.
   int32_t max_pieces = 1;
-  std::vector<Program> programs;  // one per channel
+  std::vector<Program> programs;  // one per channel, in order
 };
 
 // Builds the plan of `self` with rings over hosts (source: Patarasuk and Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", JPDC 2009; the ring over hosts with a fused
 // local part is ours). One host: no lanes, local combines only.
-// Cost per host of an all-reduce of N bytes over H hosts: 2N(H−1)/H bytes on each lane in 2(H−1) hops;
-// each local input read once, each local output written once.
-// kInvalidArgument: a kind without a ring plan, a root out of range, rings that are no permutations.
+// Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
+// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast N in H−1
+// hops. Each local input is read once, each local output written once; what goes on to further
+// local ranks is read once more where it landed. kInvalidArgument: a kind without a ring plan, a
+// root out of range, a scale for a kind that reduces nothing, a layout or rings that break the
+// rules of Layout and ChannelOrders, `self` out of range.
 absl::StatusOr<Plan> BuildRingPlan(const PlanKey& key, const Layout& layout,
                                    const ChannelOrders& orders, HostIndex self);
 

@@ -1,0 +1,63 @@
+#include "algorithms/geometry.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+constexpr uint64_t AlignUp(uint64_t a, uint64_t unit) { return CeilDiv(a, unit) * unit; }
+
+// Elements of a slice, per piece, for the longest share of a channel. A multiple of `unit`.
+uint64_t SliceElements(const Plan& plan, uint64_t share, uint64_t unit, uint32_t slot_bytes) {
+  const uint64_t pieces = static_cast<uint64_t>(plan.max_pieces);
+  uint64_t limit_bytes = slot_bytes / pieces;
+  if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, kLocalSliceBytes);
+  const uint64_t limit = limit_bytes / kCutBytes * unit;
+  MCCS_CHECK(limit > 0);
+  const uint64_t floor = std::max<uint64_t>(1, kMinSliceBytes / pieces / kCutBytes) * unit;
+  const uint64_t aimed = std::max(floor, AlignUp(CeilDiv(share, kAimedRounds), unit));
+  const uint64_t rounds = CeilDiv(share, std::min(limit, aimed));
+  return AlignUp(CeilDiv(share, std::max<uint64_t>(rounds, 1)), unit);
+}
+
+}  // namespace
+
+Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slot_bytes) {
+  const uint64_t unit = kCutBytes / SizeOf(type);
+  const uint64_t blocks = static_cast<uint64_t>(plan.blocks);
+  const bool cut = plan.count_spans_blocks && blocks > 1;
+  total_ = plan.count_spans_blocks ? count : count * blocks;
+  block_elements_ = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
+  const uint64_t longest = BlockLength(0);
+  channel_elements_ = AlignUp(CeilDiv(longest, std::max<size_t>(plan.programs.size(), 1)), unit);
+  slice_elements_ = SliceElements(plan, std::min(longest, channel_elements_), unit, slot_bytes);
+}
+
+uint64_t Geometry::rounds(ChannelId channel) const {
+  const uint64_t begin = static_cast<uint64_t>(channel.value()) * channel_elements_;
+  const uint64_t longest = BlockLength(0);
+  if (begin >= longest) return 0;
+  return CeilDiv(std::min(channel_elements_, longest - begin), slice_elements_);
+}
+
+Extent Geometry::Slice(ChannelId channel, uint64_t round, int32_t block) const {
+  const uint64_t share = static_cast<uint64_t>(channel.value()) * channel_elements_;
+  const uint64_t begin = share + round * slice_elements_;
+  const uint64_t end =
+      std::min({begin + slice_elements_, share + channel_elements_, BlockLength(block)});
+  return {.begin = begin, .count = end > begin ? end - begin : 0};
+}
+
+uint64_t Geometry::BlockOffset(int32_t block) const {
+  return static_cast<uint64_t>(block) * block_elements_;
+}
+
+uint64_t Geometry::BlockLength(int32_t block) const {
+  const uint64_t offset = BlockOffset(block);
+  return offset < total_ ? std::min(block_elements_, total_ - offset) : 0;
+}
+
+}  // namespace mccs

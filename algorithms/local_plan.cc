@@ -1,0 +1,45 @@
+// One host: each output is one combine of the local ranks' inputs, and memory is passed over once.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "algorithms/plan_builder.h"
+#include "algorithms/ring.h"
+
+namespace mccs {
+
+Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, ChannelId channel) {
+  const LocalRanks local(ranks);
+  std::vector<Combine> combines;
+  switch (key.kind) {
+    case OpKind::kAllReduce:
+      combines.push_back(
+          {.sources = local.Inputs(0), .destinations = local.Outputs(0), .finish = true});
+      break;
+    case OpKind::kReduceScatter:
+      for (uint16_t i = 0; i < local.count(); ++i) {
+        const int32_t block = local.BlockOf(i);
+        combines.push_back({.sources = local.Inputs(block),
+                            .destinations = {LocalRanks::Output(i, block)},
+                            .finish = true});
+      }
+      break;
+    case OpKind::kAllGather:
+      for (uint16_t i = 0; i < local.count(); ++i) {
+        const int32_t block = local.BlockOf(i);
+        combines.push_back(
+            {.sources = {LocalRanks::Input(i, block)}, .destinations = local.Outputs(block)});
+      }
+      break;
+    default: {  // Broadcast.
+      const auto root = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
+      combines.push_back({.sources = {LocalRanks::Input(static_cast<uint16_t>(root), 0)},
+                          .destinations = local.Outputs(0)});
+    }
+  }
+  ProgramBuilder program(channel, HostIndex(0), HostIndex(0));
+  program.Combines(std::move(combines), {});
+  return program.Take();
+}
+
+}  // namespace mccs

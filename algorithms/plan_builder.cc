@@ -1,0 +1,81 @@
+#include "algorithms/plan_builder.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccs {
+
+std::vector<Place> LocalRanks::Inputs(int32_t block) const {
+  std::vector<Place> places;
+  for (uint16_t local = 0; local < count(); ++local) places.push_back(Input(local, block));
+  return places;
+}
+
+std::vector<Place> LocalRanks::Outputs(int32_t block) const {
+  std::vector<Place> places;
+  for (uint16_t local = 0; local < count(); ++local) places.push_back(Output(local, block));
+  return places;
+}
+
+std::vector<Place> LocalRanks::OtherOutputs(int32_t block) const {
+  std::vector<Place> places;
+  for (uint16_t local = 1; local < count(); ++local) places.push_back(Output(local, block));
+  return places;
+}
+
+void ProgramBuilder::BeginStage(int stage) {
+  MCCS_CHECK(stage >= stage_ && stage <= UINT16_MAX);
+  stage_ = static_cast<uint16_t>(stage);
+}
+
+uint16_t ProgramBuilder::Combines(std::vector<Combine> combines, std::vector<uint16_t> after) {
+  return Append({.kind = StepKind::kCombine,
+                 .combines = std::move(combines),
+                 .pieces = {},
+                 .after = std::move(after)});
+}
+
+uint16_t ProgramBuilder::Send(std::vector<Place> pieces, std::vector<uint16_t> after) {
+  return Append({.kind = StepKind::kSend,
+                 .combines = {},
+                 .pieces = std::move(pieces),
+                 .after = std::move(after)});
+}
+
+uint16_t ProgramBuilder::SendStaged(std::vector<Piece> pieces, std::vector<uint16_t> after) {
+  const uint16_t send = static_cast<uint16_t>(next_position() + 1);
+  std::vector<Combine> combines;
+  std::vector<Place> staged;
+  for (Piece& piece : pieces) {
+    const Place place{Space::kStaged, send, static_cast<uint16_t>(staged.size()), piece.block};
+    staged.push_back(place);
+    combines.push_back({.sources = std::move(piece.sources), .destinations = {place}});
+  }
+  const uint16_t combine = Combines(std::move(combines), std::move(after));
+  return Send(std::move(staged), {combine});
+}
+
+uint16_t ProgramBuilder::ReceiveInto(std::vector<Place> outputs) {
+  return Append(
+      {.kind = StepKind::kReceive, .combines = {}, .pieces = std::move(outputs), .after = {}});
+}
+
+uint16_t ProgramBuilder::ReceiveInSlot(const std::vector<int32_t>& blocks) {
+  const uint16_t receive = next_position();
+  std::vector<Place> pieces;
+  for (int32_t block : blocks) {
+    pieces.push_back(Received(receive, static_cast<uint16_t>(pieces.size()), block));
+  }
+  return Append(
+      {.kind = StepKind::kReceive, .combines = {}, .pieces = std::move(pieces), .after = {}});
+}
+
+uint16_t ProgramBuilder::Append(Step step) {
+  MCCS_CHECK(program_.steps.size() < UINT16_MAX);
+  step.stage = stage_;
+  program_.steps.push_back(std::move(step));
+  return static_cast<uint16_t>(next_position() - 1);
+}
+
+}  // namespace mccs

@@ -1,0 +1,72 @@
+// What the builders of plans share: the places of one host's ranks, and a program that grows step
+// by step.
+#ifndef MCCS_ALGORITHMS_PLAN_BUILDER_H_
+#define MCCS_ALGORITHMS_PLAN_BUILDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/plan.h"
+
+namespace mccs {
+
+// The ranks of the host that a plan is for.
+class LocalRanks {
+ public:
+  explicit LocalRanks(const std::vector<Rank>& ranks) : ranks_(ranks) {}
+
+  uint16_t count() const { return static_cast<uint16_t>(ranks_.size()); }
+  // The block that belongs to a local rank where every rank has one.
+  int32_t BlockOf(uint16_t local) const { return ranks_[local].value(); }
+  static Place Input(uint16_t local, int32_t block) { return {Space::kInput, local, 0, block}; }
+  static Place Output(uint16_t local, int32_t block) { return {Space::kOutput, local, 0, block}; }
+  // The same block of each local rank, ascending.
+  std::vector<Place> Inputs(int32_t block) const;
+  std::vector<Place> Outputs(int32_t block) const;
+  // Outputs without that of local rank 0, where slices land.
+  std::vector<Place> OtherOutputs(int32_t block) const;
+
+ private:
+  const std::vector<Rank>& ranks_;
+};
+
+// Appends steps; each function returns the position of its (last) step, to be named in `after`.
+class ProgramBuilder {
+ public:
+  // What is summed up for one piece of a slice to be sent.
+  struct Piece {
+    std::vector<Place> sources;
+    int32_t block = 0;
+  };
+
+  ProgramBuilder(ChannelId channel, HostIndex next, HostIndex previous)
+      : program_{.channel = channel, .next = next, .previous = previous, .steps = {}} {}
+
+  // The stage of the steps that follow. REQUIRES: not below the one before.
+  void BeginStage(int stage);
+
+  uint16_t Combines(std::vector<Combine> combines, std::vector<uint16_t> after);
+  uint16_t Send(std::vector<Place> pieces, std::vector<uint16_t> after);
+  // Combines each piece in the send's staging slot, then sends it.
+  uint16_t SendStaged(std::vector<Piece> pieces, std::vector<uint16_t> after);
+  uint16_t ReceiveInto(std::vector<Place> outputs);
+  // Receives one piece per block and leaves them in the slot.
+  uint16_t ReceiveInSlot(const std::vector<int32_t>& blocks);
+  // A piece of what ReceiveInSlot returned.
+  static Place Received(uint16_t step, uint16_t piece, int32_t block) {
+    return {Space::kReceived, step, piece, block};
+  }
+
+  Program Take() { return std::move(program_); }
+
+ private:
+  uint16_t next_position() const { return static_cast<uint16_t>(program_.steps.size()); }
+  uint16_t Append(Step step);
+
+  Program program_;
+  uint16_t stage_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_ALGORITHMS_PLAN_BUILDER_H_

@@ -1,0 +1,75 @@
+// Reduce-scatter: the share of each target host goes round once and ends there.
+//
+// A slice carries one piece per rank of its target host. It begins at the host after the target,
+// takes up the inputs of each host that it passes, and the target adds its own straight into its
+// ranks' outputs.
+#include <utility>
+#include <vector>
+
+#include "algorithms/plan_builder.h"
+#include "algorithms/ring.h"
+
+namespace mccs {
+namespace {
+
+// The blocks of the ranks of `target`: the pieces of its slices.
+std::vector<int32_t> BlocksOf(const Ring& ring, HostIndex target) {
+  std::vector<int32_t> blocks;
+  for (Rank rank : ring.RanksOf(target)) blocks.push_back(rank.value());
+  return blocks;
+}
+
+void SendFirst(ProgramBuilder& program, const LocalRanks& local, const std::vector<int32_t>& blocks,
+               bool scaled) {
+  if (local.count() == 1 && !scaled) {
+    std::vector<Place> pieces;
+    for (int32_t block : blocks) pieces.push_back(LocalRanks::Input(0, block));
+    program.Send(std::move(pieces), {});
+    return;
+  }
+  std::vector<ProgramBuilder::Piece> pieces;
+  for (int32_t block : blocks) pieces.push_back({.sources = local.Inputs(block), .block = block});
+  program.SendStaged(std::move(pieces), {});
+}
+
+std::vector<Place> TakeUp(const LocalRanks& local, uint16_t receive, uint16_t piece,
+                          int32_t block) {
+  std::vector<Place> sources = {ProgramBuilder::Received(receive, piece, block)};
+  for (const Place& input : local.Inputs(block)) sources.push_back(input);
+  return sources;
+}
+
+}  // namespace
+
+Program RingReduceScatter(const Ring& ring, bool scaled) {
+  const int hosts = ring.hosts();
+  const LocalRanks local(ring.local());
+  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+
+  SendFirst(program, local, BlocksOf(ring, ring.Behind(1)), scaled);
+  std::vector<int32_t> blocks = BlocksOf(ring, ring.Behind(2));
+  uint16_t receive = program.ReceiveInSlot(blocks);
+
+  for (int hop = 1; hop <= hosts - 2; ++hop) {
+    program.BeginStage(hop);
+    std::vector<ProgramBuilder::Piece> pieces;
+    for (uint16_t p = 0; p < blocks.size(); ++p) {
+      pieces.push_back({.sources = TakeUp(local, receive, p, blocks[p]), .block = blocks[p]});
+    }
+    program.SendStaged(std::move(pieces), {receive});
+    blocks = BlocksOf(ring, ring.Behind(hop + 2));
+    receive = program.ReceiveInSlot(blocks);
+  }
+
+  program.BeginStage(hosts - 1);
+  std::vector<Combine> whole;
+  for (uint16_t p = 0; p < blocks.size(); ++p) {
+    whole.push_back({.sources = TakeUp(local, receive, p, blocks[p]),
+                     .destinations = {LocalRanks::Output(p, blocks[p])},
+                     .finish = true});
+  }
+  program.Combines(std::move(whole), {receive});
+  return program.Take();
+}
+
+}  // namespace mccs
