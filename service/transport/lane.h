@@ -6,8 +6,8 @@
 //   acknowledged  ◄── ack {delivered, credit} ──── Release(n) gives the slot back
 //
 // Slices are numbered from 0 and delivered in order. The sender may be ahead of the receiver's
-// Release by `slots` slices, so a slice always has a place to land, and lanes cannot block each other.
-// A slice's payload is at most `slot_bytes`. Both ends must be made with the same LaneShape.
+// Release by `slots` slices, so a slice always has a place to land, and lanes cannot block each
+// other. A slice's payload is at most `slot_bytes`. Both ends must be made with the same LaneShape.
 //
 // A connection that breaks is replaced with Attach(): the ends tell each other the last slice
 // delivered and go on from there. Until then the lane is stalled, not failed; whoever owns the lane
@@ -67,14 +67,20 @@ class SendLane {
 
   // Sends the concatenation of `pieces` (≤ kMaxSlicePieces, may be empty) as the next slice and
   // returns its number; nothing when there is no credit or the queue is full.
-  // LIFETIME: what the pieces point to stays valid and unchanged until acknowledged() passes the
-  // number. The span itself is copied.
-  // A slice that can never be sent (too long) is kInvalidArgument.
+  // LIFETIME: what the pieces point to stays valid and unchanged until source_free() passes the
+  // number, or the lane is gone. The span itself is copied.
+  // A slice that can never be sent (too long, too many pieces) is kInvalidArgument; a failed lane
+  // answers with its status; a stalled lane takes slices as far as its credit goes.
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
                                                           const SliceTag& tag) = 0;
 
   // All slices with smaller numbers have been delivered; their sources are free.
   virtual SliceNumber acknowledged() const = 0;
+
+  // The sources of all slices with smaller numbers are free: they were delivered, or the lane has a
+  // copy of its own (short slices). acknowledged() ≤ source_free() ≤ next(). An operation may end
+  // on this; on acknowledged() only what must know that the peer has the data.
+  virtual SliceNumber source_free() const = 0;
 
   // The number that the next Post gets.
   virtual SliceNumber next() const = 0;
@@ -107,12 +113,15 @@ class RecvLane {
 
   // Says where the payload of slice `n` shall go instead of its slot. Taken if not a byte of its
   // payload has arrived yet, else false: the slice lands (or landed) in its slot and the caller
-  // copies. Direct landing happens only if the header's tag equals `tag` and the length is the sum
-  // of the pieces; otherwise the slice goes to its slot, where the owner finds the difference.
-  // LIFETIME: the memory until Landed(n) ≠ kNotYet or the lane is gone. The span is copied.
+  // copies; false also for a slice beyond the window of slots and for more than kMaxSlicePieces. A
+  // later Expect of the same slice takes the place of an earlier one. Direct landing happens only
+  // if the header's tag equals `tag` and the length is the sum of the pieces; otherwise the slice
+  // goes to its slot, where the owner finds the difference. LIFETIME: the memory until Landed(n) ≠
+  // kNotYet or the lane is gone. The span is copied.
   virtual bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) = 0;
 
-  // What has become of slice `n`. REQUIRES: n not released yet.
+  // What has become of slice `n`. Slices land in the order of their numbers.
+  // REQUIRES: n not released yet.
   virtual Landing Landed(SliceNumber n) const = 0;
 
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
@@ -122,7 +131,8 @@ class RecvLane {
   virtual std::byte* Slot(SliceNumber n) const = 0;
 
   // The owner has no more use for slice `n`. In any order within the window of slots; the sender's
-  // credit grows with the smallest number not released.
+  // credit grows with the smallest number not released (the next Poll tells it).
+  // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
 
   virtual bool Poll() = 0;

@@ -28,8 +28,8 @@ std::string ToString(const Endpoint& endpoint);
 
 // A two-way byte stream, possibly still being opened: until it is open, reads and writes would
 // block. Closed with the object.
-// Would-block is zero bytes; a broken or closed stream is kUnavailable with the peer in the text, and
-// sticks.
+// Would-block is zero bytes; a broken or closed stream is kUnavailable with the peer in the text,
+// and sticks.
 class Connection {
  public:
   virtual ~Connection() = default;

@@ -1,0 +1,327 @@
+#include "service/transport/handshake.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Moves on with a message of `size` bytes of which `done` are sent (received). True: it is whole.
+absl::StatusOr<bool> SendRest(Connection& connection, const void* message, size_t size,
+                              size_t& done) {
+  auto* from = static_cast<std::byte*>(const_cast<void*>(message));
+  const iovec rest{.iov_base = from + done, .iov_len = size - done};
+  MCCS_ASSIGN_OR_RETURN(const size_t bytes, connection.Write({&rest, 1}));
+  done += bytes;
+  return done == size;
+}
+
+absl::StatusOr<bool> ReceiveRest(Connection& connection, void* message, size_t size, size_t& done) {
+  const iovec rest{.iov_base = static_cast<std::byte*>(message) + done, .iov_len = size - done};
+  MCCS_ASSIGN_OR_RETURN(const size_t bytes, connection.Read({&rest, 1}));
+  done += bytes;
+  return done == size;
+}
+
+wire::PeerHello ToWire(const Preamble& preamble, Random& random) {
+  wire::PeerHello hello{};
+  hello.magic = wire::kPeerMagic;
+  hello.version = wire::kPeerVersion;
+  hello.purpose = static_cast<uint8_t>(preamble.purpose);
+  hello.comm_id = preamble.comm_id.value();
+  hello.epoch = preamble.epoch.value();
+  hello.channel = preamble.channel.value();
+  hello.from_host = preamble.from_host.value();
+  hello.to_host = preamble.to_host.value();
+  random.Fill(std::as_writable_bytes(std::span(hello.nonce)));
+  return hello;
+}
+
+absl::StatusOr<Preamble> FromWire(const wire::PeerHello& hello) {
+  const auto purpose = static_cast<ConnectionPurpose>(hello.purpose);
+  const bool lane = purpose == ConnectionPurpose::kLane;
+  if (!lane && purpose != ConnectionPurpose::kJoin && purpose != ConnectionPurpose::kMember) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it asks for the unknown purpose ", static_cast<int>(hello.purpose)));
+  }
+  const bool numbers =
+      hello.epoch != 0 || hello.channel != 0 || hello.from_host != 0 || hello.to_host != 0;
+  if (hello.channel < 0 || hello.from_host < 0 || hello.to_host < 0 || (!lane && numbers)) {
+    return absl::InvalidArgumentError("its hello has numbers out of range");
+  }
+  return Preamble{.purpose = purpose,
+                  .comm_id = CommId(hello.comm_id),
+                  .epoch = Epoch(hello.epoch),
+                  .channel = ChannelId(hello.channel),
+                  .from_host = HostIndex(hello.from_host),
+                  .to_host = HostIndex(hello.to_host)};
+}
+
+std::string Printable(const void* data, size_t size) {
+  std::string text;
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < size; ++i)
+    text += std::isprint(bytes[i]) ? static_cast<char>(bytes[i]) : '.';
+  return text;
+}
+
+std::string ForeignProtocol(const void* data, size_t size) {
+  return absl::StrCat("it does not speak the protocol of our daemons: it begins with '",
+                      Printable(data, size), "'. A rank on the real NCCL, or another program?");
+}
+
+absl::Status At(const Connection& connection, std::string_view what, const absl::Status& status) {
+  return absl::Status(
+      status.code(),
+      absl::StrCat(std::string(what), " ", ToString(connection.remote()), ": ", status.message()));
+}
+
+}  // namespace
+
+std::string ToString(const Preamble& preamble) {
+  const std::string comm = absl::StrCat("communicator ", FormatCommId(preamble.comm_id));
+  switch (preamble.purpose) {
+    case ConnectionPurpose::kJoin:
+      return absl::StrCat("join of ", comm);
+    case ConnectionPurpose::kMember:
+      return absl::StrCat("member of ", comm);
+    case ConnectionPurpose::kLane:
+      return absl::StrCat("lane of ", comm, ", epoch ", preamble.epoch.value(), ", channel ",
+                          preamble.channel.value(), ", from host ", preamble.from_host.value(),
+                          " to host ", preamble.to_host.value());
+  }
+  return "unknown purpose";
+}
+
+// ---- client
+// ---------------------------------------------------------------------------------------
+
+ClientHandshake::ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
+                                 const Secret& secret, Random& random, MonotonicNs deadline)
+    : connection_(std::move(connection)),
+      preamble_(preamble),
+      secret_(secret),
+      deadline_(deadline),
+      hello_(ToWire(preamble, random)) {}
+
+absl::StatusOr<std::unique_ptr<Connection>> ClientHandshake::Poll(MonotonicNs now) {
+  while (state_ != State::kDone) {
+    absl::StatusOr<bool> stepped = Step(now);
+    if (!stepped.ok()) {
+      absl::Status why =
+          At(*connection_, ToString(preamble_) + ": handshake with", stepped.status());
+      connection_.reset();
+      return why;
+    }
+    if (!*stepped) return nullptr;
+  }
+  return std::move(connection_);
+}
+
+// True: one state further.
+absl::StatusOr<bool> ClientHandshake::Step(MonotonicNs now) {
+  if (now >= deadline_) {
+    return absl::DeadlineExceededError(state_ == State::kSendHello ? "cannot be reached in time"
+                                                                   : "no answer in time");
+  }
+  switch (state_) {
+    case State::kSendHello: {
+      if (!connection_->writable()) return false;
+      MCCS_ASSIGN_OR_RETURN(bool whole, SendRest(*connection_, &hello_, sizeof(hello_), bytes_));
+      if (!whole) return false;
+      state_ = State::kAwaitChallenge;
+      break;
+    }
+    case State::kAwaitChallenge: {
+      if (!connection_->readable()) return false;
+      MCCS_ASSIGN_OR_RETURN(bool whole,
+                            ReceiveRest(*connection_, &challenge_, sizeof(challenge_), bytes_));
+      if (!whole) return false;
+      MCCS_RETURN_IF_ERROR(CheckChallenge());
+      proof_ = wire::MakeProof(secret_, wire::ProofSide::kClient, hello_, challenge_.nonce);
+      state_ = State::kSendProof;
+      break;
+    }
+    case State::kSendProof: {
+      MCCS_ASSIGN_OR_RETURN(bool whole,
+                            SendRest(*connection_, proof_.data(), proof_.size(), bytes_));
+      if (!whole) return false;
+      state_ = State::kDone;
+      break;
+    }
+    case State::kDone:
+      break;
+  }
+  bytes_ = 0;
+  return true;
+}
+
+absl::Status ClientHandshake::CheckChallenge() const {
+  if (challenge_.magic != wire::kPeerMagic) {
+    return absl::FailedPreconditionError(ForeignProtocol(&challenge_, sizeof(challenge_.magic)));
+  }
+  switch (challenge_.verdict) {
+    case wire::PeerVerdict::kWelcome:
+      break;
+    case wire::PeerVerdict::kWrongVersion:
+      return absl::FailedPreconditionError(absl::StrCat(
+          "it speaks version ", challenge_.version, " of the daemons' protocol, we speak ",
+          wire::kPeerVersion, "; run the same release on all hosts"));
+    case wire::PeerVerdict::kUnknownCommunicator:
+      return absl::NotFoundError("it knows no such communicator");
+    default:
+      return absl::PermissionDeniedError("it refused us; its log says why");
+  }
+  const wire::Proof expected =
+      wire::MakeProof(secret_, wire::ProofSide::kServer, hello_, challenge_.nonce);
+  if (!wire::SameProof(expected, challenge_.proof)) {
+    return absl::PermissionDeniedError("it does not hold the communicator's secret");
+  }
+  return absl::OkStatus();
+}
+
+// ---- server
+// ---------------------------------------------------------------------------------------
+
+ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
+                                 Random& random, const ServerDeadlines& deadlines)
+    : connection_(std::move(connection)), lookup_(lookup), random_(random), deadlines_(deadlines) {}
+
+MonotonicNs ServerHandshake::deadline() const {
+  return state_ == State::kAwaitSecret ? deadlines_.lookup : deadlines_.hello;
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs now) {
+  while (state_ != State::kDone) {
+    absl::StatusOr<bool> stepped = Step(now);
+    if (!stepped.ok()) {
+      absl::Status why = At(*connection_, "handshake with", stepped.status());
+      connection_.reset();
+      return why;
+    }
+    if (!*stepped) return nullptr;
+  }
+  return std::move(connection_);
+}
+
+// True: one state further.
+absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
+  if (now >= deadline() && state_ != State::kAwaitSecret) {
+    if (state_ == State::kRefuse) return refusal_;
+    return absl::DeadlineExceededError(
+        state_ == State::kAwaitHello
+            ? absl::StrCat("it sent only ", bytes_, " of the ", sizeof(hello_),
+                           " bytes that every daemon begins with")
+            : "it did not prove in time that it holds the communicator's secret");
+  }
+  switch (state_) {
+    case State::kAwaitHello:
+      return AwaitHello();
+    case State::kAwaitSecret:
+      return AwaitSecret(now);
+    case State::kSendChallenge:
+    case State::kRefuse: {
+      MCCS_ASSIGN_OR_RETURN(bool whole,
+                            SendRest(*connection_, &challenge_, sizeof(challenge_), bytes_));
+      if (!whole) return false;
+      if (state_ == State::kRefuse) return refusal_;
+      bytes_ = 0;
+      state_ = State::kAwaitProof;
+      return true;
+    }
+    case State::kAwaitProof:
+      return AwaitProof();
+    case State::kDone:
+      break;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> ServerHandshake::AwaitHello() {
+  if (!connection_->readable()) return false;
+  MCCS_ASSIGN_OR_RETURN(bool whole, ReceiveRest(*connection_, &hello_, sizeof(hello_), bytes_));
+  MCCS_RETURN_IF_ERROR(CheckMagic());
+  if (!whole) return false;
+  bytes_ = 0;
+  if (hello_.version != wire::kPeerVersion) {
+    Refuse(wire::PeerVerdict::kWrongVersion,
+           absl::FailedPreconditionError(absl::StrCat(
+               "it speaks version ", hello_.version, " of the daemons' protocol, we speak ",
+               wire::kPeerVersion, "; run the same release on all hosts")));
+    return true;
+  }
+  absl::StatusOr<Preamble> preamble = FromWire(hello_);
+  if (!preamble.ok()) {
+    Refuse(wire::PeerVerdict::kRefused, preamble.status());
+    return true;
+  }
+  preamble_ = *preamble;
+  state_ = State::kAwaitSecret;
+  return true;
+}
+
+// Garbage shorter than a hello is told from its first bytes: no need to wait for the deadline.
+absl::Status ServerHandshake::CheckMagic() const {
+  const size_t here = std::min(bytes_, sizeof(hello_.magic));
+  if (std::memcmp(&hello_, &wire::kPeerMagic, here) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(ForeignProtocol(&hello_, here));
+}
+
+absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
+  absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
+  if (!secret.ok()) {
+    Refuse(wire::PeerVerdict::kRefused, secret.status());
+    return true;
+  }
+  if (!secret->has_value()) {
+    if (now < deadlines_.lookup) return false;
+    Refuse(wire::PeerVerdict::kUnknownCommunicator,
+           absl::NotFoundError(absl::StrCat("it asks for a ", ToString(preamble_),
+                                            ", and no rank here has joined that one in time")));
+    return true;
+  }
+  secret_ = **secret;
+  // The client was patient with us; it gets as long again as it had for its hello.
+  deadlines_.hello = std::max(deadlines_.hello, deadlines_.lookup);
+  challenge_ = {.magic = wire::kPeerMagic,
+                .version = wire::kPeerVersion,
+                .verdict = wire::PeerVerdict::kWelcome,
+                .nonce = {},
+                .proof = {}};
+  random_.Fill(std::as_writable_bytes(std::span(challenge_.nonce)));
+  challenge_.proof = wire::MakeProof(secret_, wire::ProofSide::kServer, hello_, challenge_.nonce);
+  state_ = State::kSendChallenge;
+  return true;
+}
+
+absl::StatusOr<bool> ServerHandshake::AwaitProof() {
+  if (!connection_->readable()) return false;
+  MCCS_ASSIGN_OR_RETURN(bool whole,
+                        ReceiveRest(*connection_, proof_.data(), proof_.size(), bytes_));
+  if (!whole) return false;
+  const wire::Proof expected =
+      wire::MakeProof(secret_, wire::ProofSide::kClient, hello_, challenge_.nonce);
+  if (!wire::SameProof(expected, proof_)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "it asks for a ", ToString(preamble_), " and does not hold that communicator's secret"));
+  }
+  state_ = State::kDone;
+  return true;
+}
+
+void ServerHandshake::Refuse(wire::PeerVerdict verdict, absl::Status why) {
+  challenge_ = {.magic = wire::kPeerMagic,
+                .version = wire::kPeerVersion,
+                .verdict = verdict,
+                .nonce = {},
+                .proof = {}};
+  bytes_ = 0;
+  refusal_ = std::move(why);
+  state_ = State::kRefuse;
+}
+
+}  // namespace mccs

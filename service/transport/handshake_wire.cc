@@ -1,0 +1,40 @@
+#include "service/transport/handshake_wire.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace mccs::wire {
+namespace {
+
+constexpr size_t kSideBytes = 16;
+constexpr char kClientSide[kSideBytes] = "mccs client";
+constexpr char kServerSide[kSideBytes] = "mccs server";
+
+}  // namespace
+
+Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
+                const Nonce& server_nonce) {
+  std::array<uint8_t, kSideBytes + sizeof(PeerHello) + kNonceBytes> text;
+  uint8_t* to = text.data();
+  std::memcpy(to, side == ProofSide::kClient ? kClientSide : kServerSide, kSideBytes);
+  std::memcpy(to + kSideBytes, &hello, sizeof(hello));
+  std::memcpy(to + kSideBytes + sizeof(hello), server_nonce.data(), kNonceBytes);
+
+  Proof proof;
+  unsigned int length = 0;
+  const uint8_t* done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                             text.data(), text.size(), proof.data(), &length);
+  MCCS_CHECK(done != nullptr && length == proof.size());
+  return proof;
+}
+
+bool SameProof(const Proof& a, const Proof& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace mccs::wire

@@ -1,0 +1,66 @@
+// What both ends of a lane over byte streams share: the connection that comes and goes, and the
+// status that follows it.
+//
+//            Attach                    broken
+//   stalled ────────► connected ──────────────► stalled
+//      │                  │  the peer breaks the protocol
+//      └──────────────────┴──────────────────────────────► failed (for good)
+//
+// THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_TRANSPORT_LANE_LINK_H_
+#define MCCS_SERVICE_TRANSPORT_LANE_LINK_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+class LaneLink {
+ public:
+  // Null while stalled or failed.
+  Connection* get() const { return connection_.get(); }
+  const absl::Status& status() const { return status_; }
+  bool failed() const { return failed_; }
+  uint64_t reconnects() const { return attached_ > 1 ? attached_ - 1 : 0; }
+  Endpoint local() const { return connection_ ? connection_->local() : Endpoint{}; }
+  Endpoint remote() const { return connection_ ? connection_->remote() : Endpoint{}; }
+
+  // False when the lane has failed: the connection is closed, not taken.
+  bool Attach(std::unique_ptr<Connection> connection) {
+    if (failed_) return false;
+    connection_ = std::move(connection);
+    status_ = absl::OkStatus();
+    ++attached_;
+    return true;
+  }
+
+  // The connection broke: the lane waits for another.
+  void Stall(const absl::Status& why) {
+    connection_.reset();
+    status_ = absl::UnavailableError(absl::StrCat("lane stalled: ", why.message()));
+  }
+
+  // The peer broke the protocol: nothing that it sends is believed any more.
+  template <typename... Parts>
+  void Fail(const Parts&... parts) {
+    status_ = absl::DataLossError(absl::StrCat(
+        "lane with ", ToString(remote()), " failed, the peer broke the lane protocol: ", parts...));
+    connection_.reset();
+    failed_ = true;
+  }
+
+ private:
+  std::unique_ptr<Connection> connection_;
+  absl::Status status_ = absl::UnavailableError("lane stalled: not connected yet");
+  uint64_t attached_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_LANE_LINK_H_

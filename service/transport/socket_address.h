@@ -1,0 +1,35 @@
+// Endpoint to sockaddr and back.
+//
+// THREAD: any.
+#ifndef MCCS_SERVICE_TRANSPORT_SOCKET_ADDRESS_H_
+#define MCCS_SERVICE_TRANSPORT_SOCKET_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include "absl/status/statusor.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+// A numeric address is parsed, a name resolved (may block). An empty host is the wildcard address.
+// `family`: AF_UNSPEC, or the one that the result must have. kInvalidArgument with the resolver's
+// word when there is none.
+absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
+
+Endpoint ToEndpoint(const SocketAddress& address);
+
+// The two ends of a socket; empty when it has none.
+Endpoint LocalEndpoint(int fd);
+Endpoint RemoteEndpoint(int fd);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_SOCKET_ADDRESS_H_

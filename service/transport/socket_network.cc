@@ -1,0 +1,248 @@
+#include "service/transport/socket_network.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/transport/socket_address.h"
+
+namespace mccs {
+namespace {
+
+// Streams that knock while the engine is busy.
+constexpr int kListenBacklog = 1024;
+
+class SocketConnection final : public Connection {
+ public:
+  SocketConnection(Reactor& reactor, UniqueFd fd, Endpoint remote)
+      : reactor_(reactor),
+        fd_(std::move(fd)),
+        local_(LocalEndpoint(fd_.get())),
+        remote_(std::move(remote)) {}
+  ~SocketConnection() override {
+    if (watched_) reactor_.Unwatch(fd_.get());
+  }
+
+  absl::Status Watch() {
+    absl::Status status = reactor_.Watch(fd_.get(), &readiness_);
+    watched_ = status.ok();
+    return status;
+  }
+
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override;
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override;
+  bool readable() const override { return readiness_.readable; }
+  bool writable() const override { return readiness_.writable; }
+  Endpoint local() const override { return local_; }
+  Endpoint remote() const override { return remote_; }
+
+ private:
+  absl::Status Break(std::string_view what, int error);
+
+  Reactor& reactor_;
+  UniqueFd fd_;
+  Endpoint local_;
+  Endpoint remote_;
+  Readiness readiness_;
+  bool watched_ = false;
+  absl::Status broken_;
+};
+
+msghdr Message(std::span<const iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = std::min<size_t>(pieces.size(), IOV_MAX);
+  return message;
+}
+
+size_t TotalBytes(std::span<const iovec> pieces) {
+  size_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  return bytes;
+}
+
+// Not broken: try again later.
+bool WouldBlock(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+}
+
+absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
+  if (!broken_.ok()) return broken_;
+  const msghdr message = Message(pieces);
+  const ssize_t written = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (written < 0) {
+    if (!WouldBlock(errno)) return Break("writing to", errno);
+    if (errno == EAGAIN) readiness_.writable = false;
+    return 0;
+  }
+  // A stream that took less than offered is full; the kernel reports the edge when it has room.
+  if (static_cast<size_t>(written) < TotalBytes(pieces)) readiness_.writable = false;
+  return static_cast<size_t>(written);
+}
+
+absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
+  if (!broken_.ok()) return broken_;
+  msghdr message = Message(pieces);
+  const ssize_t got = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+  if (got < 0) {
+    if (!WouldBlock(errno)) return Break("reading from", errno);
+    if (errno == EAGAIN) readiness_.readable = false;
+    return 0;
+  }
+  const size_t asked = TotalBytes(pieces);
+  if (got == 0 && asked > 0) return Break("reading from", 0);
+  // A stream that gave less than asked is empty, unless its end is what comes next: no further edge
+  // would tell about that.
+  if (static_cast<size_t>(got) < asked && !readiness_.hangup) readiness_.readable = false;
+  return static_cast<size_t>(got);
+}
+
+absl::Status SocketConnection::Break(std::string_view what, int error) {
+  const std::string reason =
+      error == 0 ? std::string("closed by the peer") : std::string(std::strerror(error));
+  broken_ =
+      absl::UnavailableError(absl::StrCat(std::string(what), " ", ToString(remote_), ": ", reason));
+  readiness_ = {.readable = true, .writable = true, .hangup = true};
+  return broken_;
+}
+
+class SocketListener final : public Listener {
+ public:
+  SocketListener(Reactor& reactor, UniqueFd fd)
+      : reactor_(reactor), fd_(std::move(fd)), local_(LocalEndpoint(fd_.get())) {}
+  ~SocketListener() override {
+    if (watched_) reactor_.Unwatch(fd_.get());
+  }
+
+  absl::Status Watch() {
+    absl::Status status = reactor_.Watch(fd_.get(), &readiness_);
+    watched_ = status.ok();
+    return status;
+  }
+
+  absl::StatusOr<std::unique_ptr<Connection>> Accept() override;
+  Endpoint local() const override { return local_; }
+
+ private:
+  Reactor& reactor_;
+  UniqueFd fd_;
+  Endpoint local_;
+  Readiness readiness_;
+  bool watched_ = false;
+};
+
+absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
+  UniqueFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "opening a TCP socket");
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  // Before connect and listen, because the window scale is agreed upon in the first segment.
+  // Accepted sockets inherit them.
+  if (options.send_buffer_bytes > 0) {
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &options.send_buffer_bytes, sizeof(int));
+  }
+  if (options.receive_buffer_bytes > 0) {
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &options.receive_buffer_bytes, sizeof(int));
+  }
+  return fd;
+}
+
+void SendAtOnce(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+void ResetOnClose(int fd) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> SocketListener::Accept() {
+  if (!readiness_.readable) return nullptr;
+  SocketAddress from;
+  from.length = sizeof(from.storage);
+  UniqueFd fd(accept4(fd_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
+                      SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.valid()) {
+    const int error = errno;
+    if (error == EAGAIN) readiness_.readable = false;
+    // The stream that knocked is gone already, or the kernel is interrupted: no fault of ours.
+    if (WouldBlock(error) || error == ECONNABORTED || error == EPROTO) return nullptr;
+    return absl::ErrnoToStatus(error, absl::StrCat("accepting at ", ToString(local_)));
+  }
+  SendAtOnce(fd.get());
+  auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), ToEndpoint(from));
+  if (absl::Status status = connection->Watch(); !status.ok()) return status;
+  return connection;
+}
+
+absl::Status BindSource(int fd, int family, const ConnectOptions& options) {
+  if (options.source_host.empty() && options.source_port == 0) return absl::OkStatus();
+  const Endpoint source{.host = options.source_host, .port = options.source_port};
+  absl::StatusOr<SocketAddress> address = Resolve(source, family);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("source address: ", address.status().message()));
+  }
+  if (options.source_port == 0) {  // The port is chosen when the whole 5-tuple is known.
+    const int on = 1;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+  }
+  if (bind(fd, address->get(), address->length) == 0) return absl::OkStatus();
+  if (errno == EADDRINUSE) {
+    return absl::AlreadyExistsError(absl::StrCat("source port ", options.source_port, " in use"));
+  }
+  if (errno == EADDRNOTAVAIL) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("source address ", options.source_host, " is no address of this host"));
+  }
+  return absl::ErrnoToStatus(errno, absl::StrCat("binding to source ", ToString(source)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> SocketNetwork::Listen(const Endpoint& at) {
+  absl::StatusOr<SocketAddress> address = Resolve(at, AF_UNSPEC);
+  if (!address.ok()) return address.status();
+  absl::StatusOr<UniqueFd> fd = OpenSocket(address->family(), options_);
+  if (!fd.ok()) return fd.status();
+  if (bind(fd->get(), address->get(), address->length) != 0 ||
+      listen(fd->get(), kListenBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("listening at ", ToString(at)));
+  }
+  auto listener = std::make_unique<SocketListener>(reactor_, *std::move(fd));
+  if (absl::Status status = listener->Watch(); !status.ok()) return status;
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoint& to,
+                                                                   const ConnectOptions& options) {
+  absl::StatusOr<SocketAddress> address = Resolve(to, AF_UNSPEC);
+  if (!address.ok()) return address.status();
+  absl::StatusOr<UniqueFd> fd = OpenSocket(address->family(), options_);
+  if (!fd.ok()) return fd.status();
+  SendAtOnce(fd->get());
+  if (absl::Status status = BindSource(fd->get(), address->family(), options); !status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat("connecting to ", ToString(to), ": ", status.message()));
+  }
+  if (options.source_port != 0) ResetOnClose(fd->get());
+  if (connect(fd->get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
+    if (errno == EADDRNOTAVAIL && options.source_port != 0) {
+      return absl::AlreadyExistsError(absl::StrCat("connecting to ", ToString(to), ": source port ",
+                                                   options.source_port, " in use towards there"));
+    }
+    return absl::ErrnoToStatus(errno, absl::StrCat("connecting to ", ToString(to)));
+  }
+  auto connection = std::make_unique<SocketConnection>(reactor_, *std::move(fd), to);
+  if (absl::Status status = connection->Watch(); !status.ok()) return status;
+  return connection;
+}
+
+}  // namespace mccs

@@ -1,0 +1,165 @@
+// Lanes over byte streams: TCP sockets, or the simulator's.
+//
+// Nothing is copied on our side but slices of at most kShortSliceBytes: the sender writes its
+// pieces where they lie, several slices in one call; the receiver reads into the slot or the
+// expected pieces, and in the same call the header of the slice behind.
+//
+// THREAD: the owning engine only. Nothing blocks.
+#ifndef MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
+#define MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_
+
+#include <memory>
+#include <vector>
+
+#include "service/transport/lane.h"
+#include "service/transport/lane_link.h"
+#include "service/transport/lane_wire.h"
+
+namespace mccs {
+
+// A slice up to this size is copied when it is posted, and may be copied when it is received: that
+// costs less than another system call or a wait for the acknowledgement.
+inline constexpr uint32_t kShortSliceBytes = 4096;
+
+class StreamSendLane final : public SendLane {
+ public:
+  // REQUIRES: shape.slots ≥ 2.
+  explicit StreamSendLane(const LaneShape& shape);
+
+  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
+                                                  const SliceTag& tag) override;
+  SliceNumber acknowledged() const override { return acknowledged_; }
+  SliceNumber source_free() const override { return source_free_; }
+  SliceNumber next() const override { return next_; }
+  bool Poll() override;
+  void Attach(std::unique_ptr<Connection> connection) override;
+  absl::Status status() const override { return link_.status(); }
+  LaneCounters counters() const override;
+  Endpoint local() const override { return link_.local(); }
+  Endpoint remote() const override { return link_.remote(); }
+
+ private:
+  // One slice of the window, until it is acknowledged.
+  struct Entry {
+    wire::SliceHeader header{};
+    std::vector<iovec> pieces;  // the header first
+    bool copied = false;        // the payload lies in short_slices_
+  };
+
+  Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
+  void CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> pieces);
+  bool ReadAcks();
+  bool Accept(const wire::AckFrame& frame);
+  bool WriteSlices();
+  void GatherUnsent();
+  void Advance(size_t written);
+  void FreeSources();
+
+  const LaneShape shape_;
+  LaneLink link_;
+  std::vector<Entry> entries_;
+  std::vector<std::byte> short_slices_;  // kShortSliceBytes (or slot_bytes) for each entry
+
+  // acknowledged_ ≤ sent_ ≤ next_ ≤ credit_.
+  SliceNumber acknowledged_ = 0;
+  SliceNumber source_free_ = 0;
+  SliceNumber sent_ = 0;       // written whole to the present connection
+  SliceNumber ever_sent_ = 0;  // written whole to any connection
+  SliceNumber next_ = 0;
+  SliceNumber credit_ = 0;
+  bool resumed_ = false;  // the present connection's resume frame is here
+  uint64_t acknowledged_bytes_ = 0;
+
+  // How far the slice sent_ is written: whole pieces, and bytes of the piece behind them.
+  size_t done_pieces_ = 0;
+  size_t done_bytes_ = 0;
+  std::vector<iovec> gather_;
+
+  std::vector<std::byte> ack_buffer_;
+  size_t ack_bytes_ = 0;
+};
+
+class StreamRecvLane final : public RecvLane {
+ public:
+  // REQUIRES: shape.slots ≥ 2; slots.bytes ≥ shape.slots × shape.slot_bytes.
+  StreamRecvLane(const LaneShape& shape, MemRef slots);
+
+  bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) override;
+  Landing Landed(SliceNumber n) const override;
+  const SliceTag& Tag(SliceNumber n) const override;
+  uint32_t Bytes(SliceNumber n) const override;
+  std::byte* Slot(SliceNumber n) const override;
+  void Release(SliceNumber n) override;
+  bool Poll() override;
+  void Attach(std::unique_ptr<Connection> connection) override;
+  absl::Status status() const override { return link_.status(); }
+  LaneCounters counters() const override;
+  Endpoint local() const override { return link_.local(); }
+  Endpoint remote() const override { return link_.remote(); }
+
+ private:
+  struct Entry {
+    wire::SliceHeader header{};
+    std::vector<iovec> expected;
+    SliceTag expected_tag{};
+    uint64_t expected_bytes = 0;
+    bool expects = false;
+    bool released = false;
+    Landing landing = Landing::kNotYet;
+  };
+
+  const Entry& At(SliceNumber n) const { return entries_[n % shape_.slots]; }
+  Entry& At(SliceNumber n) { return entries_[n % shape_.slots]; }
+  bool InWindow(SliceNumber n) const { return n >= released_ && n < released_ + shape_.slots; }
+
+  bool ReadSome();
+  bool ParseInbox();
+  bool TakeHeader();
+  void TakePayload(size_t bytes_from_inbox);
+  void ChooseLanding();
+  void GatherTargets();
+  void Consume(size_t got);
+  void Land();
+  bool FlushAcks(bool moved);
+  bool WriteFrame();
+  void StartFrame(uint32_t magic);
+
+  const LaneShape shape_;
+  const MemRef slots_;
+  LaneLink link_;
+  std::vector<Entry> entries_;
+
+  // released_ ≤ delivered_ ≤ released_ + slots.
+  SliceNumber released_ = 0;   // the smallest number not released
+  SliceNumber delivered_ = 0;  // the slice that is arriving, or comes next
+  uint64_t landed_bytes_ = 0;
+
+  // The slice that is arriving: header_here_, where it lands and how much of it has.
+  bool header_here_ = false;
+  std::vector<iovec> targets_;
+  size_t done_pieces_ = 0;
+  size_t done_bytes_ = 0;
+  size_t payload_left_ = 0;
+  std::vector<iovec> gather_;
+
+  // Bytes read ahead of their turn: a header, and short slices behind it.
+  std::vector<std::byte> inbox_;
+  size_t inbox_begin_ = 0;
+  size_t inbox_end_ = 0;
+
+  // What the sender knows, and the frame that is going out to it.
+  SliceNumber told_delivered_ = 0;
+  SliceNumber told_credit_ = 0;
+  wire::AckFrame frame_{};
+  size_t frame_left_ = 0;
+};
+
+class StreamTransport final : public Transport {
+ public:
+  std::unique_ptr<SendLane> MakeSendLane(const LaneShape& shape) override;
+  std::unique_ptr<RecvLane> MakeRecvLane(const LaneShape& shape, MemRef slots) override;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TRANSPORT_STREAM_LANE_H_

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "service/transport/stream_lane.h"
+
+namespace mccs {
+namespace {
+
+// Slices and pieces that one write call takes at most: enough to fill a socket's buffer, short
+// enough that the engine gets back to reading.
+constexpr size_t kMaxGather = 256;
+constexpr size_t kMaxWriteBytes = 1 << 20;
+// Writes in one Poll; the other lanes want their turn.
+constexpr int kMaxWritesPerPoll = 4;
+constexpr size_t kAckFramesPerRead = 32;
+
+}  // namespace
+
+StreamSendLane::StreamSendLane(const LaneShape& shape)
+    : shape_(shape),
+      entries_(shape.slots),
+      short_slices_(size_t{shape.slots} * std::min(shape.slot_bytes, kShortSliceBytes)),
+      credit_(shape.slots),
+      ack_buffer_(kAckFramesPerRead * sizeof(wire::AckFrame)) {
+  MCCS_CHECK(shape.slots >= 2);
+  gather_.reserve(kMaxGather);
+}
+
+absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const ConstMemRef> pieces,
+                                                                const SliceTag& tag) {
+  if (link_.failed()) return link_.status();
+  uint64_t bytes = 0;
+  for (const ConstMemRef& piece : pieces) bytes += piece.bytes;
+  if (bytes > shape_.slot_bytes || pieces.size() > kMaxSlicePieces) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a slice of ", bytes, " bytes in ", pieces.size(), " pieces does not fit a lane with ",
+        shape_.slot_bytes, " bytes per slot and ", kMaxSlicePieces, " pieces per slice"));
+  }
+  // Credit bounds the queue too: it never exceeds acknowledged_ + slots (Accept sees to that).
+  if (next_ == credit_) return std::nullopt;
+
+  Entry& entry = At(next_);
+  entry.header = {.magic = wire::kSliceMagic,
+                  .bytes = static_cast<uint32_t>(bytes),
+                  .number = next_,
+                  .tag = tag};
+  entry.pieces.clear();
+  entry.pieces.push_back({.iov_base = &entry.header, .iov_len = sizeof(entry.header)});
+  entry.copied = bytes <= kShortSliceBytes;
+  if (entry.copied) {
+    CopyShortSlice(next_, pieces);
+  } else {
+    for (const ConstMemRef& piece : pieces) {
+      if (piece.bytes == 0) continue;
+      entry.pieces.push_back(
+          {.iov_base = const_cast<std::byte*>(piece.data), .iov_len = piece.bytes});
+    }
+  }
+  const SliceNumber number = next_++;
+  FreeSources();
+  return number;
+}
+
+void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> pieces) {
+  Entry& entry = At(n);
+  if (entry.header.bytes == 0) return;
+  const size_t stride = std::min(shape_.slot_bytes, kShortSliceBytes);
+  std::byte* const start = short_slices_.data() + (n % shape_.slots) * stride;
+  std::byte* to = start;
+  for (const ConstMemRef& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    std::memcpy(to, piece.data, piece.bytes);
+    to += piece.bytes;
+  }
+  entry.pieces.push_back({.iov_base = start, .iov_len = entry.header.bytes});
+}
+
+bool StreamSendLane::Poll() {
+  if (link_.get() == nullptr) return false;
+  bool moved = ReadAcks();
+  for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
+  return moved;
+}
+
+void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
+  if (!link_.Attach(std::move(connection))) return;
+  resumed_ = false;
+  ack_bytes_ = 0;
+  sent_ = acknowledged_;
+  done_pieces_ = done_bytes_ = 0;
+}
+
+LaneCounters StreamSendLane::counters() const {
+  return {.slices = acknowledged_,
+          .payload_bytes = acknowledged_bytes_,
+          .reconnects = link_.reconnects()};
+}
+
+bool StreamSendLane::ReadAcks() {
+  if (!link_.get()->readable()) return false;
+  const iovec room{.iov_base = ack_buffer_.data() + ack_bytes_,
+                   .iov_len = ack_buffer_.size() - ack_bytes_};
+  absl::StatusOr<size_t> got = link_.get()->Read({&room, 1});
+  if (!got.ok()) {
+    link_.Stall(got.status());
+    return false;
+  }
+  ack_bytes_ += *got;
+  size_t taken = 0;
+  for (; ack_bytes_ - taken >= sizeof(wire::AckFrame); taken += sizeof(wire::AckFrame)) {
+    wire::AckFrame frame;
+    std::memcpy(&frame, ack_buffer_.data() + taken, sizeof(frame));
+    if (!Accept(frame)) return false;
+  }
+  ack_bytes_ -= taken;
+  std::memmove(ack_buffer_.data(), ack_buffer_.data() + taken, ack_bytes_);
+  return *got > 0;
+}
+
+// False: the lane has failed.
+bool StreamSendLane::Accept(const wire::AckFrame& frame) {
+  const uint32_t expected = resumed_ ? wire::kAckMagic : wire::kResumeMagic;
+  const SliceNumber most = resumed_ ? sent_ : ever_sent_;
+  if (frame.magic != expected || frame.reserved != 0) {
+    link_.Fail(resumed_ ? "not an ack frame" : "not a resume frame", ", it begins with 0x",
+               absl::Hex(frame.magic));
+  } else if (frame.slots != shape_.slots || frame.slot_bytes != shape_.slot_bytes) {
+    link_.Fail("it has ", frame.slots, " slots of ", frame.slot_bytes, " bytes, we have ",
+               shape_.slots, " of ", shape_.slot_bytes);
+  } else if (frame.delivered < acknowledged_ || frame.delivered > most) {
+    link_.Fail("it acknowledges ", frame.delivered, " slices after ", acknowledged_, ", of ", most,
+               " sent");
+  } else if (frame.credit < credit_ || frame.credit > frame.delivered + shape_.slots) {
+    link_.Fail("its credit goes from ", credit_, " to ", frame.credit, " with ", frame.delivered,
+               " slices delivered into ", shape_.slots, " slots");
+  }
+  if (link_.failed()) return false;
+
+  for (; acknowledged_ < frame.delivered; ++acknowledged_) {
+    acknowledged_bytes_ += At(acknowledged_).header.bytes;
+  }
+  credit_ = frame.credit;
+  if (!resumed_) {
+    resumed_ = true;
+    sent_ = acknowledged_;
+  }
+  FreeSources();
+  return true;
+}
+
+// Sends what one call takes; false when there was nothing to send or no room.
+bool StreamSendLane::WriteSlices() {
+  if (link_.get() == nullptr || !resumed_ || sent_ == next_ || !link_.get()->writable()) {
+    return false;
+  }
+  GatherUnsent();
+  absl::StatusOr<size_t> written = link_.get()->Write(gather_);
+  if (!written.ok()) {
+    link_.Stall(written.status());
+    return false;
+  }
+  Advance(*written);
+  return *written > 0;
+}
+
+void StreamSendLane::GatherUnsent() {
+  gather_.clear();
+  size_t bytes = 0;
+  size_t piece = done_pieces_;
+  size_t offset = done_bytes_;
+  for (SliceNumber n = sent_; n < next_; ++n, piece = 0) {
+    for (const Entry& entry = At(n); piece < entry.pieces.size(); ++piece, offset = 0) {
+      if (gather_.size() == kMaxGather || bytes >= kMaxWriteBytes) return;
+      const iovec& whole = entry.pieces[piece];
+      gather_.push_back({.iov_base = static_cast<std::byte*>(whole.iov_base) + offset,
+                         .iov_len = whole.iov_len - offset});
+      bytes += gather_.back().iov_len;
+    }
+  }
+}
+
+void StreamSendLane::Advance(size_t written) {
+  while (written > 0) {
+    const Entry& entry = At(sent_);
+    const size_t left = entry.pieces[done_pieces_].iov_len - done_bytes_;
+    if (written < left) {
+      done_bytes_ += written;
+      return;
+    }
+    written -= left;
+    done_bytes_ = 0;
+    if (++done_pieces_ == entry.pieces.size()) {
+      done_pieces_ = 0;
+      ever_sent_ = std::max(ever_sent_, ++sent_);
+    }
+  }
+}
+
+void StreamSendLane::FreeSources() {
+  source_free_ = std::max(source_free_, acknowledged_);
+  while (source_free_ < next_ && At(source_free_).copied) ++source_free_;
+}
+
+}  // namespace mccs

@@ -1,0 +1,409 @@
+// What every Transport owes its users, as tests. A program includes this, defines a world and
+// instantiates TransportContract with it.
+#ifndef MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
+#define MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "service/transport/lane.h"
+#include "service/transport/lane_wire.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// Two hosts and a network between them, in one thread.
+class TransportWorld {
+ public:
+  struct Ends {
+    std::unique_ptr<Connection> sender;
+    std::unique_ptr<Connection> receiver;
+  };
+
+  virtual ~TransportWorld() = default;
+  virtual Transport& transport() = 0;
+  // An open stream between the two hosts.
+  virtual Ends Connect() = 0;
+  // Lets bytes travel; time passes.
+  virtual void Advance() = 0;
+};
+
+struct TransportWorldMaker {
+  std::string name;
+  std::function<std::unique_ptr<TransportWorld>(uint64_t seed)> make;
+};
+
+// Passes everything on to a connection, until the test cuts it after a number of bytes.
+class CutConnection final : public Connection {
+ public:
+  CutConnection(std::unique_ptr<Connection> inner, size_t bytes_until_cut)
+      : inner_(std::move(inner)), left_(bytes_until_cut) {}
+
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
+    return Limited(pieces, &Connection::Write);
+  }
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
+    return Limited(pieces, &Connection::Read);
+  }
+  bool readable() const override { return inner_ == nullptr || inner_->readable(); }
+  bool writable() const override { return inner_ == nullptr || inner_->writable(); }
+  Endpoint local() const override { return inner_ ? inner_->local() : Endpoint{}; }
+  Endpoint remote() const override { return inner_ ? inner_->remote() : Endpoint{}; }
+
+ private:
+  using Call = absl::StatusOr<size_t> (Connection::*)(std::span<const iovec>);
+
+  absl::StatusOr<size_t> Limited(std::span<const iovec> pieces, Call call) {
+    if (left_ == 0) inner_.reset();
+    if (inner_ == nullptr) return absl::UnavailableError("cut by the test");
+    std::vector<iovec> some;
+    size_t room = left_;
+    for (iovec piece : pieces) {
+      piece.iov_len = std::min(piece.iov_len, room);
+      room -= piece.iov_len;
+      if (piece.iov_len > 0) some.push_back(piece);
+    }
+    absl::StatusOr<size_t> moved = (inner_.get()->*call)(some);
+    if (moved.ok()) left_ -= *moved;
+    return moved;
+  }
+
+  std::unique_ptr<Connection> inner_;
+  size_t left_;
+};
+
+class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
+ protected:
+  static constexpr int kMaxRounds = 200'000;
+
+  void Start(const LaneShape& shape, uint64_t seed = 1) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    recv_.reset();
+    send_.reset();
+    world_ = GetParam().make(seed);
+    shape_ = shape;
+    slots_.assign(size_t{shape.slots} * shape.slot_bytes + 2 * kGuard, kFill);
+    send_ = world_->transport().MakeSendLane(shape);
+    recv_ = world_->transport().MakeRecvLane(
+        shape, {.data = slots_.data() + kGuard, .bytes = slots_.size() - 2 * kGuard});
+    Attach();
+  }
+
+  void Attach() {
+    TransportWorld::Ends ends = world_->Connect();
+    send_->Attach(std::move(ends.sender));
+    recv_->Attach(std::move(ends.receiver));
+  }
+
+  // Both lanes and the network move until `done`; false when it never comes to that.
+  bool RunUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < kMaxRounds; ++i) {
+      if (done()) return true;
+      const bool sent = send_->Poll();
+      const bool received = recv_->Poll();
+      if (!sent && !received) world_->Advance();
+    }
+    return done();
+  }
+
+  // Moves until nothing has happened for a good while.
+  void Settle() {
+    int quiet = 0;
+    RunUntil([&] { return ++quiet > 300; });
+  }
+
+  static SliceTag TagOf(uint64_t value) {
+    SliceTag tag{};
+    std::memcpy(tag.data(), &value, sizeof(value));
+    return tag;
+  }
+
+  static std::vector<std::byte> Payload(uint64_t number, size_t bytes) {
+    std::vector<std::byte> payload(bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+      payload[i] = static_cast<std::byte>((number * 131 + i * 7 + (i >> 8)) & 0xff);
+    }
+    return payload;
+  }
+
+  std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
+    const ConstMemRef piece{.data = payload.data(), .bytes = payload.size()};
+    absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post({&piece, 1}, tag);
+    EXPECT_TRUE(posted.ok()) << posted.status();
+    return posted.ok() ? *posted : std::nullopt;
+  }
+
+  bool SlotHolds(SliceNumber n, const std::vector<std::byte>& payload) const {
+    return recv_->Bytes(n) == payload.size() &&
+           std::equal(payload.begin(), payload.end(), recv_->Slot(n));
+  }
+
+  void ExpectGuardsUntouched() const {
+    for (size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(slots_[i], kFill) << "written before the slots";
+      ASSERT_EQ(slots_[slots_.size() - 1 - i], kFill) << "written behind the slots";
+    }
+  }
+
+  static constexpr size_t kGuard = 256;
+  static constexpr std::byte kFill{0xa5};
+
+  std::unique_ptr<TransportWorld> world_;
+  LaneShape shape_;
+  std::vector<std::byte> slots_;
+  std::unique_ptr<SendLane> send_;
+  std::unique_ptr<RecvLane> recv_;
+};
+
+TEST_P(TransportContract, SlicesArriveInOrderWithTagAndBytes) {
+  Start({.slots = 4, .slot_bytes = 100'000});
+  std::mt19937_64 random(7);
+  std::vector<std::vector<std::byte>> payloads;
+  for (uint64_t n = 0; n < 60; ++n) payloads.push_back(Payload(n, random() % 100'001));
+  SliceNumber landed = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    while (send_->next() < payloads.size()) {
+      const SliceNumber n = send_->next();
+      const std::optional<SliceNumber> posted = Post(payloads[n], TagOf(n + 1000));
+      if (!posted.has_value()) break;
+      EXPECT_EQ(*posted, n);
+    }
+    while (landed < payloads.size() && recv_->Landed(landed) != Landing::kNotYet) {
+      EXPECT_EQ(recv_->Landed(landed), Landing::kInSlot);
+      EXPECT_EQ(recv_->Tag(landed), TagOf(landed + 1000));
+      EXPECT_TRUE(SlotHolds(landed, payloads[landed])) << "slice " << landed;
+      recv_->Release(landed++);
+    }
+    return send_->acknowledged() == payloads.size();
+  }));
+  EXPECT_TRUE(send_->status().ok()) << send_->status();
+  EXPECT_EQ(send_->counters().slices, payloads.size());
+  EXPECT_EQ(recv_->counters().slices, payloads.size());
+  EXPECT_EQ(send_->counters().payload_bytes, recv_->counters().payload_bytes);
+  EXPECT_EQ(send_->counters().reconnects, 0u);
+  ExpectGuardsUntouched();
+}
+
+TEST_P(TransportContract, ASenderHasCreditForTheWindowOnly) {
+  Start({.slots = 3, .slot_bytes = 64});
+  const std::vector<std::byte> payload = Payload(1, 64);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Post(payload, {}).has_value());
+  EXPECT_FALSE(Post(payload, {}).has_value());
+  ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 3; }));
+  // Delivered is not released: the slots are still the receiver's.
+  EXPECT_FALSE(Post(payload, {}).has_value());
+  recv_->Release(0);
+  ASSERT_TRUE(RunUntil([&] { return Post(payload, {}).has_value(); }));
+  Settle();
+  EXPECT_FALSE(Post(payload, {}).has_value());
+}
+
+TEST_P(TransportContract, CreditGrowsWithTheSmallestSliceNotReleased) {
+  Start({.slots = 4, .slot_bytes = 64});
+  for (uint64_t n = 0; n < 4; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(3) != Landing::kNotYet; }));
+  recv_->Release(2);
+  recv_->Release(1);
+  Settle();
+  EXPECT_FALSE(Post(Payload(4, 64), {}).has_value());
+  EXPECT_TRUE(SlotHolds(0, Payload(0, 64)));
+  EXPECT_TRUE(SlotHolds(3, Payload(3, 64)));
+  recv_->Release(0);
+  SliceNumber posted = 4;
+  ASSERT_TRUE(RunUntil([&] {
+    if (Post(Payload(posted, 64), TagOf(posted)).has_value()) ++posted;
+    return posted == 7;
+  }));
+  Settle();
+  EXPECT_FALSE(Post(Payload(7, 64), {}).has_value());
+  EXPECT_TRUE(SlotHolds(3, Payload(3, 64)));
+  EXPECT_TRUE(SlotHolds(6, Payload(6, 64)));
+}
+
+TEST_P(TransportContract, EmptySlicesCount) {
+  Start({.slots = 2, .slot_bytes = 16});
+  SliceNumber landed = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    if (send_->next() < 9) {
+      absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post({}, TagOf(send_->next()));
+      EXPECT_TRUE(posted.ok()) << posted.status();
+    }
+    if (recv_->Landed(landed) != Landing::kNotYet) {
+      EXPECT_EQ(recv_->Bytes(landed), 0u);
+      EXPECT_EQ(recv_->Tag(landed), TagOf(landed));
+      recv_->Release(landed++);
+    }
+    return send_->acknowledged() == 9;
+  }));
+  EXPECT_EQ(landed, 9u);
+}
+
+TEST_P(TransportContract, ManyPiecesGoOutAndComeInUnderAnyCut) {
+  constexpr size_t kBytes = 40'000;
+  Start({.slots = 2, .slot_bytes = kBytes});
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const std::vector<std::byte> payload = Payload(seed, kBytes);
+    std::vector<std::byte> landed(kBytes);
+    auto cuts = [&] {
+      std::vector<size_t> at = {0, kBytes};
+      const size_t pieces = 1 + random() % kMaxSlicePieces;
+      while (at.size() < pieces + 1) at.push_back(random() % (kBytes + 1));
+      std::sort(at.begin(), at.end());
+      return at;
+    };
+    std::vector<ConstMemRef> from;
+    const std::vector<size_t> out = cuts();
+    for (size_t i = 0; i + 1 < out.size(); ++i) {
+      from.push_back({.data = payload.data() + out[i], .bytes = out[i + 1] - out[i]});
+    }
+    std::vector<MemRef> to;
+    const std::vector<size_t> in = cuts();
+    for (size_t i = 0; i + 1 < in.size(); ++i) {
+      to.push_back({.data = landed.data() + in[i], .bytes = in[i + 1] - in[i]});
+    }
+    const SliceNumber n = send_->next();
+    ASSERT_TRUE(recv_->Expect(n, to, TagOf(seed)));
+    absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post(from, TagOf(seed));
+    ASSERT_TRUE(posted.ok() && posted->has_value()) << posted.status();
+    ASSERT_TRUE(RunUntil([&] { return recv_->Landed(n) != Landing::kNotYet; }));
+    EXPECT_EQ(recv_->Landed(n), Landing::kDirect);
+    EXPECT_EQ(landed, payload);
+    recv_->Release(n);
+    Settle();
+  }
+}
+
+TEST_P(TransportContract, WhatCanNeverBeSentIsRefused) {
+  Start({.slots = 2, .slot_bytes = 100});
+  const std::vector<std::byte> payload = Payload(0, 101);
+  const ConstMemRef whole{.data = payload.data(), .bytes = 101};
+  EXPECT_EQ(send_->Post({&whole, 1}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  const std::vector<ConstMemRef> crumbs(kMaxSlicePieces + 1, {.data = payload.data(), .bytes = 0});
+  EXPECT_EQ(send_->Post(crumbs, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(send_->status().ok());
+  EXPECT_EQ(send_->next(), 0u);
+}
+
+TEST_P(TransportContract, AnExpectedSliceWithAnotherTagOrLengthGoesToItsSlot) {
+  Start({.slots = 4, .slot_bytes = 50'000});
+  std::vector<std::byte> there(50'000, kFill);
+  const MemRef all{.data = there.data(), .bytes = there.size()};
+  const MemRef less{.data = there.data(), .bytes = 100};
+  EXPECT_TRUE(recv_->Expect(0, {&all, 1}, TagOf(1)));
+  EXPECT_TRUE(recv_->Expect(1, {&less, 1}, TagOf(2)));
+  const std::vector<std::byte> a = Payload(0, 50'000), b = Payload(1, 50'000);
+  Post(a, TagOf(99));
+  Post(b, TagOf(2));
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
+  EXPECT_EQ(recv_->Landed(0), Landing::kInSlot);
+  EXPECT_EQ(recv_->Landed(1), Landing::kInSlot);
+  EXPECT_EQ(recv_->Tag(0), TagOf(99));
+  EXPECT_TRUE(SlotHolds(0, a));
+  EXPECT_TRUE(SlotHolds(1, b));
+  EXPECT_EQ(std::count(there.begin(), there.end(), kFill), 50'000);
+}
+
+TEST_P(TransportContract, ExpectIsRefusedOnceBytesAreHereAndBeyondTheWindow) {
+  Start({.slots = 2, .slot_bytes = 1000});
+  std::vector<std::byte> there(1000);
+  const MemRef all{.data = there.data(), .bytes = there.size()};
+  EXPECT_FALSE(recv_->Expect(2, {&all, 1}, TagOf(1)));
+  Post(Payload(0, 1000), TagOf(1));
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
+  EXPECT_FALSE(recv_->Expect(0, {&all, 1}, TagOf(1)));
+  EXPECT_EQ(recv_->Landed(0), Landing::kInSlot);
+  EXPECT_TRUE(recv_->Expect(1, {&all, 1}, TagOf(1)));
+}
+
+// Whatever moment the receiver says where a slice shall go, the bytes are where it was told they
+// are.
+TEST_P(TransportContract, ExpectAtAnyMomentIsEitherTakenOrRefused) {
+  const std::vector<std::byte> payload = Payload(3, 300'000);
+  for (int rounds = 0; rounds < 40; ++rounds) {
+    SCOPED_TRACE(testing::Message() << rounds << " rounds before Expect");
+    Start({.slots = 2, .slot_bytes = 300'000}, /*seed=*/rounds + 1);
+    std::vector<std::byte> there(300'000, kFill);
+    const MemRef all{.data = there.data(), .bytes = there.size()};
+    Post(payload, TagOf(1));
+    for (int i = 0; i < rounds; ++i) {
+      send_->Poll();
+      world_->Advance();
+      recv_->Poll();
+    }
+    const bool taken = recv_->Expect(0, {&all, 1}, TagOf(1));
+    ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
+    EXPECT_EQ(recv_->Landed(0), taken ? Landing::kDirect : Landing::kInSlot);
+    if (taken) {
+      EXPECT_EQ(there, payload);
+    } else {
+      EXPECT_TRUE(SlotHolds(0, payload));
+      EXPECT_EQ(std::count(there.begin(), there.end(), kFill), 300'000);
+    }
+  }
+}
+
+TEST_P(TransportContract, AShortSliceFreesItsSourceAtOnceALongOneWhenDelivered) {
+  Start({.slots = 4, .slot_bytes = 100'000});
+  std::vector<std::byte> shorter = Payload(0, 8);
+  const std::vector<std::byte> longer = Payload(1, 100'000);
+  Post(shorter, TagOf(0));
+  Post(longer, TagOf(1));
+  Post(shorter, TagOf(2));
+  EXPECT_EQ(send_->source_free(), 1u);
+  EXPECT_EQ(send_->acknowledged(), 0u);
+  std::fill(shorter.begin(), shorter.end(), kFill);
+  ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 3; }));
+  EXPECT_EQ(send_->source_free(), 3u);
+  EXPECT_TRUE(SlotHolds(0, Payload(0, 8)));
+  EXPECT_TRUE(SlotHolds(2, Payload(0, 8)));
+}
+
+TEST_P(TransportContract, AReceiverThatDoesNotReleaseStopsTheSenderAndNothingElse) {
+  Start({.slots = 2, .slot_bytes = 200'000});
+  const std::vector<std::byte> payload = Payload(5, 200'000);
+  SliceNumber posted = 0;
+  for (int i = 0; i < 50; ++i) {
+    if (Post(payload, TagOf(posted)).has_value()) ++posted;
+    Settle();
+  }
+  EXPECT_EQ(posted, 2u);
+  EXPECT_TRUE(send_->status().ok());
+  SliceNumber landed = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    if (posted < 20 && Post(payload, TagOf(posted)).has_value()) ++posted;
+    if (recv_->Landed(landed) != Landing::kNotYet) recv_->Release(landed++);
+    return landed == 20;
+  }));
+}
+
+TEST_P(TransportContract, ALaneIsStalledWithoutAConnectionAndTakesWhatItHasCreditFor) {
+  Start({.slots = 2, .slot_bytes = 100});
+  send_ = world_->transport().MakeSendLane(shape_);
+  recv_ = world_->transport().MakeRecvLane(shape_, {.data = slots_.data(), .bytes = slots_.size()});
+  EXPECT_EQ(send_->status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(recv_->status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(send_->local(), Endpoint{});
+  const std::vector<std::byte> payload = Payload(0, 100);
+  EXPECT_TRUE(Post(payload, {}).has_value());
+  EXPECT_TRUE(Post(payload, {}).has_value());
+  EXPECT_FALSE(Post(payload, {}).has_value());
+  EXPECT_FALSE(send_->Poll());
+  Attach();
+  EXPECT_TRUE(send_->status().ok());
+  EXPECT_NE(send_->local().port, 0);
+  EXPECT_EQ(send_->local(), recv_->remote());
+  ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 2; }));
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_CONTRACT_TRANSPORT_CONTRACT_H_
