@@ -1,0 +1,127 @@
+#include "collective_perf/benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "check_calls.h"
+
+namespace collective_perf {
+namespace {
+
+// Not a value that any pattern produces in every byte: an element that was never written shows.
+constexpr int kPoison = 0xA5;
+
+}  // namespace
+
+Benchmark::Benchmark(const Options& options, const Collective& collective, const ElementType& type,
+                     std::optional<ReductionOp> reduction, Ranks* ranks)
+    : options_(options),
+      collective_(collective),
+      type_(type),
+      reduction_(reduction),
+      ranks_(*ranks),
+      pattern_(type, reduction ? std::optional(reduction->nccl) : std::nullopt, ranks->size()) {
+  for (const LocalRank& self : ranks_.local()) inputs_.push_back(pattern_.Input(self.rank));
+  if (!options_.check) return;
+  if (collective_.reduces) {
+    expected_.push_back(pattern_.Reduced());
+  } else if (collective_.rooted) {
+    expected_.push_back(pattern_.Input(options_.root));
+  } else {
+    for (int rank = 0; rank < ranks_.size(); ++rank) expected_.push_back(pattern_.Input(rank));
+  }
+}
+
+Figures Benchmark::Run(size_t count, bool in_place) {
+  for (size_t i = 0; i < ranks_.local().size(); ++i) Prepare(ranks_.local()[i], i, count, in_place);
+  Figures figures;
+  figures.microseconds = ranks_.Max(TimePerCallUs(count, in_place));
+  size_t elements = std::max(collective_.SendElements(count, ranks_.size()),
+                             collective_.ReceiveElements(count, ranks_.size()));
+  figures.algorithm_gbps =
+      static_cast<double>(elements * type_.bytes) / (figures.microseconds * 1e3);
+  figures.bus_gbps = figures.algorithm_gbps * collective_.bus_factor(ranks_.size());
+  if (options_.check) figures.wrong = ranks_.Sum(CountWrong(count, in_place));
+  return figures;
+}
+
+// In place means: NCCL's rule for which part of the larger buffer is the smaller one.
+Benchmark::Buffers Benchmark::BuffersOf(const LocalRank& self, size_t count, bool in_place) const {
+  if (!in_place) return {self.send, self.receive};
+  std::byte* own_part = self.receive + self.rank * count * type_.bytes;
+  return {collective_.receive_per_rank ? own_part : self.receive,
+          collective_.send_per_rank ? own_part : self.receive};
+}
+
+void Benchmark::Launch(size_t count, bool in_place) {
+  NCCL_OK(ncclGroupStart());
+  for (const LocalRank& self : ranks_.local()) {
+    Buffers buffers = BuffersOf(self, count, in_place);
+    NCCL_OK(collective_.call({.send = buffers.send,
+                              .receive = buffers.receive,
+                              .count = count,
+                              .type = type_.nccl,
+                              .reduction = reduction_ ? reduction_->nccl : ncclSum,
+                              .root = options_.root,
+                              .comm = self.comm,
+                              .stream = self.stream}));
+  }
+  NCCL_OK(ncclGroupEnd());
+}
+
+double Benchmark::TimePerCallUs(size_t count, bool in_place) {
+  for (int i = 0; i < options_.warmup_iterations; ++i) Launch(count, in_place);
+  ranks_.Synchronize();
+  ranks_.Sum(0);  // nobody starts the clock before all are here
+  auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < options_.iterations; ++i) Launch(count, in_place);
+  ranks_.Synchronize();
+  std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
+  return taken.count() / options_.iterations;
+}
+
+// Once more with fresh data: repetitions in place have changed their own input.
+uint64_t Benchmark::CountWrong(size_t count, bool in_place) {
+  for (size_t i = 0; i < ranks_.local().size(); ++i) Prepare(ranks_.local()[i], i, count, in_place);
+  Launch(count, in_place);
+  ranks_.Synchronize();
+  uint64_t wrong = 0;
+  for (const LocalRank& self : ranks_.local()) wrong += CountWrongOf(self, count, in_place);
+  return wrong;
+}
+
+void Benchmark::Prepare(const LocalRank& self, size_t local, size_t count, bool in_place) {
+  Buffers buffers = BuffersOf(self, count, in_place);
+  size_t send_bytes = collective_.SendElements(count, ranks_.size()) * type_.bytes;
+  size_t receive_bytes = collective_.ReceiveElements(count, ranks_.size()) * type_.bytes;
+  CUDA_OK(cudaMemsetAsync(buffers.receive, kPoison, receive_bytes, self.stream));
+  bool sends_nothing = collective_.rooted && self.rank != options_.root;
+  if (!sends_nothing) {
+    // A rank's own part of an all-gather is element 0 and on of its own sequence.
+    host_.resize(send_bytes);
+    inputs_[local].Fill(host_.data(), 0, send_bytes / type_.bytes);
+    CUDA_OK(cudaMemcpyAsync(buffers.send, host_.data(), send_bytes, cudaMemcpyHostToDevice,
+                            self.stream));
+  }
+  CUDA_OK(cudaStreamSynchronize(self.stream));
+}
+
+uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_place) {
+  size_t elements = collective_.ReceiveElements(count, ranks_.size());
+  host_.resize(elements * type_.bytes);
+  CUDA_OK(cudaMemcpyAsync(host_.data(), BuffersOf(self, count, in_place).receive, host_.size(),
+                          cudaMemcpyDeviceToHost, self.stream));
+  CUDA_OK(cudaStreamSynchronize(self.stream));
+  if (!collective_.receive_per_rank) {
+    // Of a scattered result this rank has its part of the whole.
+    size_t first = collective_.send_per_rank ? self.rank * count : 0;
+    return expected_.front().CountWrong(host_.data(), first, elements);
+  }
+  uint64_t wrong = 0;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    wrong += expected_[rank].CountWrong(host_.data() + rank * count * type_.bytes, 0, count);
+  }
+  return wrong;
+}
+
+}  // namespace collective_perf

@@ -1,0 +1,61 @@
+#include "collective_perf/collective.h"
+
+namespace collective_perf {
+namespace {
+
+ncclResult_t AllReduce(const CallArguments& a) {
+  return ncclAllReduce(a.send, a.receive, a.count, a.type, a.reduction, a.comm, a.stream);
+}
+
+ncclResult_t AllGather(const CallArguments& a) {
+  return ncclAllGather(a.send, a.receive, a.count, a.type, a.comm, a.stream);
+}
+
+ncclResult_t ReduceScatter(const CallArguments& a) {
+  return ncclReduceScatter(a.send, a.receive, a.count, a.type, a.reduction, a.comm, a.stream);
+}
+
+ncclResult_t Broadcast(const CallArguments& a) {
+  return ncclBroadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+}
+
+double OnceAround(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
+double TwiceAround(int ranks) { return 2 * OnceAround(ranks); }
+double One(int) { return 1; }
+
+constexpr Collective kCollectives[] = {
+    {.name = "all_reduce",
+     .reduces = true,
+     .rooted = false,
+     .send_per_rank = false,
+     .receive_per_rank = false,
+     .call = AllReduce,
+     .bus_factor = TwiceAround},
+    {.name = "all_gather",
+     .reduces = false,
+     .rooted = false,
+     .send_per_rank = false,
+     .receive_per_rank = true,
+     .call = AllGather,
+     .bus_factor = OnceAround},
+    {.name = "reduce_scatter",
+     .reduces = true,
+     .rooted = false,
+     .send_per_rank = true,
+     .receive_per_rank = false,
+     .call = ReduceScatter,
+     .bus_factor = OnceAround},
+    {.name = "broadcast",
+     .reduces = false,
+     .rooted = true,
+     .send_per_rank = false,
+     .receive_per_rank = false,
+     .call = Broadcast,
+     .bus_factor = One},
+};
+
+}  // namespace
+
+std::span<const Collective> Collectives() { return kCollectives; }
+
+}  // namespace collective_perf

@@ -1,0 +1,52 @@
+// What each collective takes, gives and costs, as data.
+#ifndef EXAMPLES_COLLECTIVE_PERF_COLLECTIVE_H_
+#define EXAMPLES_COLLECTIVE_PERF_COLLECTIVE_H_
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "cuda_runtime.h"
+#include "nccl.h"
+
+namespace collective_perf {
+
+struct CallArguments {
+  const void* send;
+  void* receive;
+  size_t count;
+  ncclDataType_t type;
+  ncclRedOp_t reduction;
+  int root;
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+
+struct Collective {
+  std::string_view name;
+  bool reduces;
+  bool rooted;
+  // Buffers of one rank in multiples of the count that the call takes: 1, or one per rank.
+  bool send_per_rank;
+  bool receive_per_rank;
+  ncclResult_t (*call)(const CallArguments& arguments);
+  // Bus bandwidth over algorithm bandwidth with n ranks: what a perfect network must carry.
+  double (*bus_factor)(int ranks);
+
+  // The count of a call whose larger buffer has at most `elements`.
+  size_t Count(size_t elements, int ranks) const {
+    return send_per_rank || receive_per_rank ? elements / ranks : elements;
+  }
+  size_t SendElements(size_t count, int ranks) const {
+    return send_per_rank ? count * ranks : count;
+  }
+  size_t ReceiveElements(size_t count, int ranks) const {
+    return receive_per_rank ? count * ranks : count;
+  }
+};
+
+std::span<const Collective> Collectives();
+
+}  // namespace collective_perf
+
+#endif  // EXAMPLES_COLLECTIVE_PERF_COLLECTIVE_H_

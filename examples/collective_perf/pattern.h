@@ -1,0 +1,65 @@
+// Inputs whose results are known exactly, and what each result must be.
+//
+// Inputs are small integers chosen per type, operator and number of ranks, so that every partial
+// result in any order is a value of the type: the outcome must be right to the bit. One case cannot
+// be: the average of floats over a number of ranks that is no power of two, since 1/n itself is
+// rounded; it is compared within (n + 2) half units in the last place.
+//
+// The data repeats after kPeriod elements. A prime, so that a slice or block delivered to a wrong
+// place (whose distance is never a multiple of it) shows.
+#ifndef EXAMPLES_COLLECTIVE_PERF_PATTERN_H_
+#define EXAMPLES_COLLECTIVE_PERF_PATTERN_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "collective_perf/element_type.h"
+
+namespace collective_perf {
+
+inline constexpr size_t kPeriod = 8191;
+
+// One period of elements, encoded; read from any index on, as often as needed.
+class PeriodicData {
+ public:
+  PeriodicData(const ElementType& type, const std::vector<double>& values, double tolerance = 0);
+
+  // Writes `count` elements to `out`; the first is element `first_index` of the endless sequence.
+  void Fill(std::byte* out, size_t first_index, size_t count) const;
+
+  // How many of `count` elements at `data` differ from the sequence from `first_index` on.
+  size_t CountWrong(const std::byte* data, size_t first_index, size_t count) const;
+
+ private:
+  // Calls visit(offset into the caller's buffer, offset into encoded_, bytes) for contiguous
+  // pieces.
+  template <typename Visit>
+  void ForEachPiece(size_t first_index, size_t count, Visit visit) const;
+
+  const ElementType& type_;
+  double tolerance_;  // relative; 0 means to the bit
+  std::vector<double> values_;
+  std::vector<std::byte> encoded_;
+};
+
+class Pattern {
+ public:
+  // Without an operator: data that is only moved.
+  Pattern(const ElementType& type, std::optional<ncclRedOp_t> reduction, int ranks);
+
+  PeriodicData Input(int rank) const;
+  PeriodicData Reduced() const;
+
+ private:
+  double InputValue(int rank, size_t index) const;
+  double ReducedValue(size_t index) const;
+
+  const ElementType& type_;
+  std::optional<ncclRedOp_t> reduction_;
+  int ranks_;
+};
+
+}  // namespace collective_perf
+
+#endif  // EXAMPLES_COLLECTIVE_PERF_PATTERN_H_
