@@ -1,7 +1,7 @@
 // How the elements of each DataType enter and leave a vector register. Included once per instruction
 // set (Highway).
 //
-// A Lane has: Stored, the element in memory; Acc, the type that is accumulated in; Load and Put,
+// A Lane has: Stored, the element in memory; Acc, the type that is accumulated in; Load and Encode,
 // which convert between the two. Conversions to narrow floats round to nearest even.
 #if defined(MCCS_SERVICE_DEVICE_KERNEL_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MCCS_SERVICE_DEVICE_KERNEL_LANES_INL_H_
@@ -20,15 +20,9 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Stores `v`, past the caches if `kStream`; then `to` is aligned to the vector.
-template <bool kStream, class D, class V, typename T>
-HWY_INLINE void Put(D d, V v, T* HWY_RESTRICT to) {
-  if constexpr (kStream) {
-    hn::Stream(v, d, to);
-  } else {
-    hn::StoreU(v, d, to);
-  }
-}
+// The vector that leaves a Lane: as many lanes as D has, each a Stored.
+template <typename Stored, class D>
+using Encoded = hn::Vec<hn::Rebind<Stored, D>>;
 
 // Elements that are accumulated as they are: integers, float32, float64.
 template <typename T>
@@ -40,9 +34,9 @@ struct PlainLane {
   static HWY_INLINE hn::Vec<D> Load([[maybe_unused]] D d, const Stored* HWY_RESTRICT from) {
     return hn::LoadU(d, from);
   }
-  template <bool kStream, class D>
-  static HWY_INLINE void Store([[maybe_unused]] D d, hn::Vec<D> v, Stored* HWY_RESTRICT to) {
-    Put<kStream>(d, v, to);
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Encode(D, hn::Vec<D> v) {
+    return v;
   }
 };
 
@@ -123,12 +117,12 @@ struct Float16Lane {
 #endif
   }
 
-  template <bool kStream, class D>
-  static HWY_INLINE void Store([[maybe_unused]] D d, hn::Vec<D> v, Stored* HWY_RESTRICT to) {
+  template <class D>
+  static HWY_INLINE Encoded<Stored, D> Encode(D, hn::Vec<D> v) {
     const hn::Rebind<uint16_t, D> d16;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
     const hn::Rebind<hwy::float16_t, D> dh;
-    Put<kStream>(d16, hn::BitCast(d16, hn::DemoteTo(dh, v)), to);
+    return hn::BitCast(d16, hn::DemoteTo(dh, v));
 #else
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::BitCast(du, v);
@@ -139,7 +133,7 @@ struct Float16Lane {
                             hn::Set(du, 0x7e00u));
     auto result = hn::Min(Format::Narrow(du, abs), hn::Set(du, 0x7c00u));
     result = hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)), nan, result);
-    Put<kStream>(d16, hn::DemoteTo(d16, AsSigned(du, hn::Or(result, sign))), to);
+    return hn::DemoteTo(d16, AsSigned(du, hn::Or(result, sign)));
 #endif
   }
 };
@@ -156,8 +150,8 @@ struct Bfloat16Lane {
   }
 
   // The processor's own conversion flushes subnormals, so it is not used.
-  template <bool kStream, class D>
-  static HWY_INLINE void Store([[maybe_unused]] D d, hn::Vec<D> v, Stored* HWY_RESTRICT to) {
+  template <class D>
+  static HWY_INLINE Encoded<Stored, D> Encode(D, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<uint16_t, D> d16;
     const auto bits = hn::BitCast(du, v);
@@ -167,7 +161,7 @@ struct Bfloat16Lane {
     const auto abs = hn::AndNot(hn::Set(du, kFloatSign), bits);
     const auto result = hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)),
                                        hn::Set(du, 0x7fffu), rounded);
-    Put<kStream>(d16, hn::DemoteTo(d16, AsSigned(du, result)), to);
+    return hn::DemoteTo(d16, AsSigned(du, result));
   }
 };
 
@@ -195,8 +189,8 @@ struct Float8Lane {
     return hn::BitCast(d, hn::Or(value, sign));
   }
 
-  template <bool kStream, class D>
-  static HWY_INLINE void Store([[maybe_unused]] D d, hn::Vec<D> v, Stored* HWY_RESTRICT to) {
+  template <class D>
+  static HWY_INLINE Encoded<Stored, D> Encode(D, hn::Vec<D> v) {
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<uint8_t, D> d8;
     const auto bits = hn::BitCast(du, v);
@@ -205,7 +199,7 @@ struct Float8Lane {
     const auto finite = hn::Or(hn::Min(Format::Narrow(du, abs), hn::Set(du, kLargest)), sign);
     const auto result = hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)),
                                        hn::Set(du, 0x7fu), finite);
-    Put<kStream>(d8, hn::DemoteTo(d8, AsSigned(du, result)), to);
+    return hn::DemoteTo(d8, AsSigned(du, result));
   }
 };
 

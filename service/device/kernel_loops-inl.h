@@ -167,6 +167,7 @@ class Loop {
   using Acc = typename Lane::Acc;
   using D = hn::ScalableTag<Acc>;
   using V = hn::Vec<D>;
+  using EncodedD = hn::Rebind<Stored, D>;
   static constexpr size_t kUnroll = 4;
 
  public:
@@ -306,6 +307,16 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
+  // Writes past the caches if `kStream`; then `to` is aligned to the vector.
+  template <bool kStream, class DE>
+  static HWY_INLINE void Put(DE de, hn::Vec<DE> v, Stored* HWY_RESTRICT to) {
+    if constexpr (kStream) {
+      hn::Stream(v, de, to);
+    } else {
+      hn::StoreU(v, de, to);
+    }
+  }
+
   template <bool kStream>
   HWY_INLINE void StoreBlock(size_t i, V a0, V a1, V a2, V a3) const {
     const D d;
@@ -314,12 +325,33 @@ class Loop {
     a1 = finish_.Apply(d, a1);
     a2 = finish_.Apply(d, a2);
     a3 = finish_.Apply(d, a3);
+    const EncodedD de;
+    const auto e0 = Lane::Encode(d, a0), e1 = Lane::Encode(d, a1);
+    const auto e2 = Lane::Encode(d, a2), e3 = Lane::Encode(d, a3);
+#if HWY_TARGET != HWY_SCALAR
+    // Narrow elements are written by whole vectors too.
+    if constexpr (2 * sizeof(Stored) == sizeof(Acc)) {
+      const hn::Twice<EncodedD> dw;
+      const auto w0 = hn::Combine(dw, e1, e0), w1 = hn::Combine(dw, e3, e2);
+      for (size_t k = 0; k < destinations_.size(); ++k) {
+        Put<kStream>(dw, w0, To(k, i));
+        Put<kStream>(dw, w1, To(k, i + 2 * lanes));
+      }
+      return;
+    } else if constexpr (4 * sizeof(Stored) == sizeof(Acc)) {
+      const hn::Twice<EncodedD> dh;
+      const hn::Twice<decltype(dh)> dw;
+      const auto w = hn::Combine(dw, hn::Combine(dh, e3, e2), hn::Combine(dh, e1, e0));
+      for (size_t k = 0; k < destinations_.size(); ++k) Put<kStream>(dw, w, To(k, i));
+      return;
+    }
+#endif
     for (size_t k = 0; k < destinations_.size(); ++k) {
       Stored* to = To(k, i);
-      Lane::template Store<kStream>(d, a0, to);
-      Lane::template Store<kStream>(d, a1, to + lanes);
-      Lane::template Store<kStream>(d, a2, to + 2 * lanes);
-      Lane::template Store<kStream>(d, a3, to + 3 * lanes);
+      Put<kStream>(de, e0, to);
+      Put<kStream>(de, e1, to + lanes);
+      Put<kStream>(de, e2, to + 2 * lanes);
+      Put<kStream>(de, e3, to + 3 * lanes);
     }
   }
 
@@ -341,7 +373,7 @@ class Loop {
     const D d;
     v = finish_.Apply(d, v);
     HWY_ALIGN Stored part[hn::MaxLanes(D())];
-    Lane::template Store<false>(d, v, part);
+    hn::Store(Lane::Encode(d, v), EncodedD(), part);
     for (size_t k = 0; k < destinations_.size(); ++k) {
       std::memcpy(To(k, i), part, n * sizeof(Stored));
     }
