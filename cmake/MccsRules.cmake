@@ -49,7 +49,8 @@ function(mccs_program name)
 endfunction()
 
 # mccs_test(NAME SOURCES ... [DEPS ...] [LABELS ...]): a GoogleTest program in bin/tests/, one ctest entry.
-# Labels: unit, contract, sim, e2e; `engine` besides marks what also runs under TSan.
+# Labels: unit, contract, sim, e2e; `engine` besides marks what also runs under TSan. The target tests_<label>
+# builds all tests of a label.
 function(mccs_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -64,4 +65,15 @@ function(mccs_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  mccs_test_needs("${ARG_LABELS}" ${name})
+endfunction()
+
+# mccs_test_needs("LABEL;..." TARGET...): the tests of these labels need these targets built.
+function(mccs_test_needs labels)
+  foreach(label ${labels})
+    if(NOT TARGET tests_${label})
+      add_custom_target(tests_${label})
+    endif()
+    add_dependencies(tests_${label} ${ARGN})
+  endforeach()
 endfunction()
