@@ -1,0 +1,61 @@
+// The transport contract over the simulator's network.
+#include <memory>
+
+#include "base/check.h"
+#include "service/transport/stream_lane.h"
+#include "tests/contract/transport_contract.h"
+#include "tests/contract/transport_failure_contract.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
+
+namespace mccs {
+namespace {
+
+class SimTransportWorld final : public TransportWorld {
+ public:
+  SimTransportWorld(uint64_t seed, const SimNetworkOptions& options)
+      : network_(clock_, seed, options) {
+    absl::StatusOr<std::unique_ptr<Listener>> listener =
+        network_.HostNetwork("10.0.0.2").Listen({});
+    MCCS_CHECK(listener.ok());
+    listener_ = *std::move(listener);
+  }
+
+  Transport& transport() override { return transport_; }
+
+  Ends Connect() override {
+    absl::StatusOr<std::unique_ptr<Connection>> sender =
+        network_.HostNetwork("10.0.0.1").Connect(listener_->local(), {});
+    MCCS_CHECK(sender.ok());
+    for (;;) {
+      Advance();
+      absl::StatusOr<std::unique_ptr<Connection>> receiver = listener_->Accept();
+      MCCS_CHECK(receiver.ok());
+      if (*receiver != nullptr) {
+        return {.sender = *std::move(sender), .receiver = *std::move(receiver)};
+      }
+    }
+  }
+
+  void Advance() override { network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now())); }
+
+ private:
+  SimClock clock_;
+  SimNetwork network_;
+  StreamTransport transport_;
+  std::unique_ptr<Listener> listener_;
+};
+
+TransportWorldMaker Maker(const std::string& name, const SimNetworkOptions& options) {
+  return {name,
+          [options](uint64_t seed) { return std::make_unique<SimTransportWorld>(seed, options); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract,
+                         testing::Values(Maker("Lan", {}),
+                                         Maker("CrumbsOfAHundredBytes",
+                                               {.max_portion_bytes = 100, .buffer_bytes = 1500})),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mccs

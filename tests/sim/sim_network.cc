@@ -1,0 +1,340 @@
+#include "tests/sim/sim_network.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace mccs {
+
+// One direction of a stream.
+struct SimNetwork::Pipe {
+  std::deque<std::byte> arrived;
+  size_t in_flight = 0;
+  MonotonicNs last_arrival = 0;  // what is written later does not arrive before
+  bool end_arrived = false;      // the writer closed, and all that it wrote is here
+
+  size_t held() const { return arrived.size() + in_flight; }
+};
+
+// Ends: 0 opened the stream, 1 accepted it. pipes[i] leads from end i to the other.
+struct SimNetwork::Stream {
+  std::string hosts[2];
+  Endpoint endpoints[2];
+  Pipe pipes[2];
+  bool open[2] = {false, false};
+  bool closed[2] = {false, false};
+  std::string broken;  // why; empty while it is not
+};
+
+struct SimNetwork::ListenState {
+  std::deque<std::shared_ptr<Stream>> knocking;
+};
+
+class SimConnection final : public Connection {
+ public:
+  SimConnection(SimNetwork& network, std::shared_ptr<SimNetwork::Stream> stream, int end)
+      : network_(network), stream_(std::move(stream)), end_(end) {}
+  ~SimConnection() override { network_.CloseEnd(stream_, end_); }
+
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
+    if (!stream_->broken.empty()) return Unavailable(stream_->broken);
+    if (in().end_arrived) return Unavailable("closed by the peer");
+    return network_.Write(stream_, out(), pieces);
+  }
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
+    if (!stream_->broken.empty()) return Unavailable(stream_->broken);
+    if (in().arrived.empty() && in().end_arrived) return Unavailable("closed by the peer");
+    const bool was_full = in().held() >= network_.options_.buffer_bytes;
+    const size_t got = network_.Read(in(), pieces);
+    if (was_full && got > 0) network_.changed_.insert(stream_->hosts[1 - end_]);
+    return got;
+  }
+  bool readable() const override {
+    return !stream_->broken.empty() || !in().arrived.empty() || in().end_arrived;
+  }
+  bool writable() const override {
+    return !stream_->broken.empty() || in().end_arrived ||
+           (stream_->open[end_] && stream_->pipes[end_].held() < network_.options_.buffer_bytes);
+  }
+  Endpoint local() const override { return stream_->endpoints[end_]; }
+  Endpoint remote() const override { return stream_->endpoints[1 - end_]; }
+
+ private:
+  SimNetwork::Pipe& in() const { return stream_->pipes[1 - end_]; }
+  SimNetwork::Pipe& out() const { return stream_->pipes[end_]; }
+  absl::Status Unavailable(const std::string& why) const {
+    return absl::UnavailableError(absl::StrCat("stream with ", ToString(remote()), ": ", why));
+  }
+
+  SimNetwork& network_;
+  std::shared_ptr<SimNetwork::Stream> stream_;
+  const int end_;
+};
+
+class SimListener final : public Listener {
+ public:
+  SimListener(SimNetwork& network, Endpoint at) : network_(network), at_(std::move(at)) {
+    network_.listeners_[{at_.host, at_.port}] = &state_;
+  }
+  ~SimListener() override {
+    auto it = network_.listeners_.find({at_.host, at_.port});
+    if (it != network_.listeners_.end() && it->second == &state_) network_.listeners_.erase(it);
+    for (const auto& stream : state_.knocking) network_.CloseEnd(stream, 1);
+  }
+
+  absl::StatusOr<std::unique_ptr<Connection>> Accept() override {
+    if (state_.knocking.empty()) return nullptr;
+    std::shared_ptr<SimNetwork::Stream> stream = std::move(state_.knocking.front());
+    state_.knocking.pop_front();
+    return std::make_unique<SimConnection>(network_, std::move(stream), 1);
+  }
+  Endpoint local() const override { return at_; }
+
+ private:
+  SimNetwork& network_;
+  const Endpoint at_;
+  SimNetwork::ListenState state_;
+};
+
+class SimHost final : public Network {
+ public:
+  SimHost(SimNetwork& network, std::string name) : network_(network), name_(std::move(name)) {}
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
+    return network_.Listen(name_, at.port);
+  }
+  absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
+                                                      const ConnectOptions& options) override {
+    return network_.Open(name_, to, options);
+  }
+  bool Poll() override { return network_.changed_.erase(name_) > 0; }
+
+ private:
+  SimNetwork& network_;
+  const std::string name_;
+};
+
+SimNetwork::SimNetwork(SimClock& clock, uint64_t seed, const SimNetworkOptions& options)
+    : clock_(clock), options_(options), random_(seed) {}
+
+SimNetwork::~SimNetwork() = default;
+
+Network& SimNetwork::HostNetwork(const std::string& host) {
+  std::unique_ptr<Network>& network = hosts_[host];
+  if (network == nullptr) network = std::make_unique<SimHost>(*this, host);
+  return *network;
+}
+
+std::optional<MonotonicNs> SimNetwork::NextEventTime() const {
+  if (events_.empty()) return std::nullopt;
+  return events_.begin()->first.first;
+}
+
+void SimNetwork::AdvanceTo(MonotonicNs time) {
+  while (!events_.empty() && events_.begin()->first.first <= time) {
+    const MonotonicNs at = events_.begin()->first.first;
+    Event event = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    clock_.Set(std::max(clock_.Now(), at));
+    if (!event.stream->broken.empty()) continue;
+    if (Parted(*event.stream)) {
+      held_.push_back(std::move(event));
+      continue;
+    }
+    event.happen();
+    for (const std::string& host : event.stream->hosts) changed_.insert(host);
+  }
+  clock_.Set(time);
+}
+
+int SimNetwork::Cut(const std::string& a, const std::string& b) {
+  int cut = 0;
+  for (const std::weak_ptr<Stream>& weak : streams_) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    if (stream == nullptr || !stream->broken.empty()) continue;
+    if (Ordered(stream->hosts[0], stream->hosts[1]) != Ordered(a, b)) continue;
+    Break(*stream, "cut");
+    ++cut;
+  }
+  return cut;
+}
+
+int SimNetwork::CutHost(const std::string& host) {
+  int cut = 0;
+  for (const std::weak_ptr<Stream>& weak : streams_) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    if (stream == nullptr || !stream->broken.empty()) continue;
+    if (stream->hosts[0] != host && stream->hosts[1] != host) continue;
+    Break(*stream, "the host is down");
+    ++cut;
+  }
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.first.first == host; });
+  return cut;
+}
+
+void SimNetwork::Part(const std::string& a, const std::string& b) { parted_.insert(Ordered(a, b)); }
+
+void SimNetwork::Heal(const std::string& a, const std::string& b) {
+  parted_.erase(Ordered(a, b));
+  std::vector<Event> held;
+  held.swap(held_);
+  for (Event& event : held) {
+    if (Parted(*event.stream)) {
+      held_.push_back(std::move(event));
+    } else {
+      After(clock_.Now(), event.stream, std::move(event.happen));
+    }
+  }
+}
+
+size_t SimNetwork::open_streams() const {
+  return static_cast<size_t>(
+      std::count_if(streams_.begin(), streams_.end(), [](const std::weak_ptr<Stream>& weak) {
+        const std::shared_ptr<Stream> stream = weak.lock();
+        return stream != nullptr && stream->broken.empty() && stream->open[0] &&
+               !stream->closed[0] && !stream->closed[1];
+      }));
+}
+
+SimNetwork::HostPair SimNetwork::Ordered(const std::string& a, const std::string& b) {
+  return a < b ? HostPair{a, b} : HostPair{b, a};
+}
+
+bool SimNetwork::Parted(const Stream& stream) const {
+  return parted_.count(Ordered(stream.hosts[0], stream.hosts[1])) > 0;
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& host,
+                                                             uint16_t port) {
+  if (port == 0) port = FreePort(host);
+  if (listeners_.count({host, port}) > 0) {
+    return absl::UnavailableError(absl::StrCat("listening at ", host, ":", port, ": in use"));
+  }
+  return std::make_unique<SimListener>(*this, Endpoint{.host = host, .port = port});
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& from,
+                                                             const Endpoint& to,
+                                                             const ConnectOptions& options) {
+  Endpoint local{.host = from, .port = options.source_port};
+  if (local.port == 0) local.port = FreePort(from);
+  if (PortTaken(local, to)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("connecting to ", ToString(to), ": source port ", local.port, " in use"));
+  }
+  auto stream = std::make_shared<Stream>();
+  stream->hosts[0] = from;
+  stream->hosts[1] = to.host;
+  stream->endpoints[0] = local;
+  stream->endpoints[1] = to;
+  std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
+  streams_.push_back(stream);
+  After(ArrivalTime(stream->pipes[0]), stream,
+        [this, weak = std::weak_ptr<Stream>(stream)] { Knock(weak.lock()); });
+  return std::make_unique<SimConnection>(*this, std::move(stream), 0);
+}
+
+// The opening of a stream arrives at the other host, and the answer goes back.
+void SimNetwork::Knock(const std::shared_ptr<Stream>& stream) {
+  if (stream->closed[0]) return;
+  const Endpoint& at = stream->endpoints[1];
+  auto listener = listeners_.find({at.host, at.port});
+  if (listener == listeners_.end()) {
+    After(ArrivalTime(stream->pipes[1]), stream,
+          [this, raw = stream.get()] { Break(*raw, "connection refused"); });
+    return;
+  }
+  stream->open[1] = true;
+  listener->second->knocking.push_back(stream);
+  After(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] { raw->open[0] = true; });
+}
+
+uint16_t SimNetwork::FreePort(const std::string& host) {
+  do {
+    next_port_ = next_port_ == 65535 ? 49152 : next_port_ + 1;
+  } while (listeners_.count({host, next_port_}) > 0);
+  return next_port_;
+}
+
+bool SimNetwork::PortTaken(const Endpoint& local, const Endpoint& remote) const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const std::weak_ptr<Stream>& weak) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    return stream != nullptr && stream->broken.empty() && !stream->closed[0] &&
+           stream->endpoints[0] == local && stream->endpoints[1] == remote;
+  });
+}
+
+void SimNetwork::After(MonotonicNs time, std::shared_ptr<Stream> stream,
+                       std::function<void()> happen) {
+  events_.emplace(std::pair(time, next_event_++),
+                  Event{.stream = std::move(stream), .happen = std::move(happen)});
+}
+
+MonotonicNs SimNetwork::ArrivalTime(Pipe& pipe) {
+  const auto delay = static_cast<int64_t>(Uniform(static_cast<uint64_t>(options_.min_delay_ns),
+                                                  static_cast<uint64_t>(options_.max_delay_ns)));
+  pipe.last_arrival = std::max(pipe.last_arrival, clock_.Now() + delay);
+  return pipe.last_arrival;
+}
+
+size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
+                         std::span<const iovec> pieces) {
+  const int end = &pipe == &stream->pipes[0] ? 0 : 1;
+  if (!stream->open[end]) return 0;
+  std::vector<std::byte> bytes;
+  const size_t room = options_.buffer_bytes - std::min(options_.buffer_bytes, pipe.held());
+  for (const iovec& piece : pieces) {
+    const auto* from = static_cast<const std::byte*>(piece.iov_base);
+    const size_t take = std::min(piece.iov_len, room - bytes.size());
+    bytes.insert(bytes.end(), from, from + take);
+  }
+  pipe.in_flight += bytes.size();
+  for (size_t sent = 0; sent < bytes.size();) {
+    const size_t size =
+        std::min<size_t>(Uniform(1, options_.max_portion_bytes), bytes.size() - sent);
+    std::vector<std::byte> portion(bytes.begin() + static_cast<ptrdiff_t>(sent),
+                                   bytes.begin() + static_cast<ptrdiff_t>(sent + size));
+    After(ArrivalTime(pipe), stream,
+          [raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
+            to->in_flight -= portion.size();
+            if (raw->closed[1 - end]) return;  // nobody reads it any more
+            to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
+          });
+    sent += size;
+  }
+  return bytes.size();
+}
+
+size_t SimNetwork::Read(Pipe& pipe, std::span<const iovec> pieces) {
+  size_t got = 0;
+  for (const iovec& piece : pieces) {
+    const size_t take = std::min(piece.iov_len, pipe.arrived.size());
+    const auto end = pipe.arrived.begin() + static_cast<ptrdiff_t>(take);
+    std::copy(pipe.arrived.begin(), end, static_cast<std::byte*>(piece.iov_base));
+    pipe.arrived.erase(pipe.arrived.begin(), end);
+    got += take;
+  }
+  return got;
+}
+
+void SimNetwork::CloseEnd(const std::shared_ptr<Stream>& stream, int end) {
+  stream->closed[end] = true;
+  stream->pipes[1 - end].arrived.clear();
+  if (stream->closed[1 - end] || !stream->broken.empty()) return;
+  After(ArrivalTime(stream->pipes[end]), stream,
+        [raw = stream.get(), end] { raw->pipes[end].end_arrived = true; });
+}
+
+void SimNetwork::Break(Stream& stream, const std::string& why) {
+  stream.broken = why;
+  for (const std::string& host : stream.hosts) changed_.insert(host);
+}
+
+uint64_t SimNetwork::Uniform(uint64_t lowest, uint64_t highest) {
+  MCCS_CHECK(lowest <= highest);
+  return lowest + random_() % (highest - lowest + 1);
+}
+
+}  // namespace mccs

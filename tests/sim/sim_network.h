@@ -1,0 +1,119 @@
+// A network in memory: hosts, streams with delays and bounded buffers, and what can go wrong
+// between them. The same seed and the same calls give the same run.
+//
+// Each simulated host sees it as a Network of its own: HostNetwork("10.0.0.1"). Bytes written to a
+// stream travel in portions of random size with random delays, in order; they are there when the
+// simulated time has come (AdvanceTo).
+//
+//   writer ── ≤ buffer_bytes not yet read ──► | in flight: portions with a time | arrived | ──►
+//   reader
+//
+// THREAD: one, for everything.
+#ifndef MCCS_TESTS_SIM_SIM_NETWORK_H_
+#define MCCS_TESTS_SIM_SIM_NETWORK_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/transport/network.h"
+#include "tests/sim/sim_clock.h"
+
+namespace mccs {
+
+struct SimNetworkOptions {
+  int64_t min_delay_ns = 5 * kNsPerUs;
+  int64_t max_delay_ns = 100 * kNsPerUs;
+  size_t max_portion_bytes = 16 * 1024;  // of one write; portions are 1 … this
+  size_t buffer_bytes = 64 * 1024;       // per stream and direction, from write to read
+};
+
+class SimNetwork {
+ public:
+  // LIFETIME: `clock` outlives this; this outlives every stream and listener. AdvanceTo moves the
+  // clock.
+  SimNetwork(SimClock& clock, uint64_t seed, const SimNetworkOptions& options = {});
+  ~SimNetwork();
+  SimNetwork(const SimNetwork&) = delete;
+
+  // The network as `host` sees it, made on first use. Its Connect ignores source_host; a host's
+  // streams come from that host.
+  Network& HostNetwork(const std::string& host);
+
+  // When the next byte, stream or end of stream arrives somewhere; nothing: never, unless somebody
+  // writes.
+  std::optional<MonotonicNs> NextEventTime() const;
+  // Lets everything arrive that is due by `time`, in order, and sets the clock to it.
+  // REQUIRES: time ≥ the clock's.
+  void AdvanceTo(MonotonicNs time);
+
+  // Breaks every open stream between two hosts (either order; what was on its way is lost). Both
+  // ends see it at once. Returns how many there were.
+  int Cut(const std::string& a, const std::string& b);
+  // Breaks every stream of a host and closes its listeners to others: as if it lost its power.
+  int CutHost(const std::string& host);
+  // While two hosts are parted nothing arrives between them; nothing is lost either.
+  void Part(const std::string& a, const std::string& b);
+  void Heal(const std::string& a, const std::string& b);
+
+  // Streams that are open now, both ends counted as one.
+  size_t open_streams() const;
+
+ private:
+  friend class SimConnection;
+  friend class SimListener;
+  friend class SimHost;
+  struct Pipe;
+  struct Stream;
+  struct ListenState;
+
+  using HostPair = std::pair<std::string, std::string>;
+  static HostPair Ordered(const std::string& a, const std::string& b);
+  bool Parted(const Stream& stream) const;
+
+  absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
+                                                   const ConnectOptions& options);
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& host, uint16_t port);
+  uint16_t FreePort(const std::string& host);
+  bool PortTaken(const Endpoint& local, const Endpoint& remote) const;
+
+  // Schedules what a stream does; held back while its hosts are parted.
+  void After(MonotonicNs time, std::shared_ptr<Stream> stream, std::function<void()> happen);
+  MonotonicNs ArrivalTime(Pipe& pipe);
+  size_t Write(const std::shared_ptr<Stream>& stream, Pipe& pipe, std::span<const iovec> pieces);
+  size_t Read(Pipe& pipe, std::span<const iovec> pieces);
+  void CloseEnd(const std::shared_ptr<Stream>& stream, int end);
+  void Break(Stream& stream, const std::string& why);
+  void Knock(const std::shared_ptr<Stream>& stream);
+  uint64_t Uniform(uint64_t lowest, uint64_t highest);
+
+  struct Event {
+    std::shared_ptr<Stream> stream;
+    std::function<void()> happen;
+  };
+
+  SimClock& clock_;
+  const SimNetworkOptions options_;
+  std::mt19937_64 random_;
+  std::map<std::string, std::unique_ptr<Network>> hosts_;
+  std::map<std::pair<std::string, uint16_t>, ListenState*> listeners_;
+  std::vector<std::weak_ptr<Stream>> streams_;
+  std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;
+  std::vector<Event> held_;  // by a partition, in order
+  std::set<HostPair> parted_;
+  std::set<std::string> changed_;  // hosts whose streams became readable or writable
+  uint64_t next_event_ = 0;
+  uint16_t next_port_ = 49152;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_SIM_NETWORK_H_

@@ -1,0 +1,147 @@
+#include "tests/sim/sim_network.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mccs {
+namespace {
+
+class SimNetworkTest : public testing::Test {
+ protected:
+  explicit SimNetworkTest(uint64_t seed = 1) : network_(clock_, seed, {.buffer_bytes = 1000}) {}
+
+  void Connect() {
+    listener_ = *network_.HostNetwork("b").Listen({.host = "", .port = 7400});
+    near_ = *network_.HostNetwork("a").Connect({.host = "b", .port = 7400}, {});
+    Drain();
+    far_ = *listener_->Accept();
+    ASSERT_NE(far_, nullptr);
+  }
+
+  void Drain() {
+    while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
+  }
+
+  static absl::StatusOr<size_t> Write(Connection& connection, std::string text) {
+    const iovec piece{.iov_base = text.data(), .iov_len = text.size()};
+    return connection.Write({&piece, 1});
+  }
+
+  static std::string Read(Connection& connection) {
+    std::string text(5000, '?');
+    const iovec piece{.iov_base = text.data(), .iov_len = text.size()};
+    absl::StatusOr<size_t> got = connection.Read({&piece, 1});
+    return got.ok() ? text.substr(0, *got) : std::string(got.status().message());
+  }
+
+  SimClock clock_;
+  SimNetwork network_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Connection> near_;
+  std::unique_ptr<Connection> far_;
+};
+
+TEST_F(SimNetworkTest, BytesArriveInOrderAfterAWhile) {
+  Connect();
+  EXPECT_EQ(far_->remote(), near_->local());
+  const MonotonicNs before = clock_.Now();
+  ASSERT_EQ(*Write(*near_, "hello "), 6u);
+  ASSERT_EQ(*Write(*near_, "world"), 5u);
+  EXPECT_FALSE(far_->readable());
+  EXPECT_EQ(Read(*far_), "");
+  Drain();
+  EXPECT_GT(clock_.Now(), before);
+  EXPECT_TRUE(far_->readable());
+  EXPECT_TRUE(network_.HostNetwork("b").Poll());
+  EXPECT_FALSE(network_.HostNetwork("b").Poll());
+  EXPECT_EQ(Read(*far_), "hello world");
+}
+
+TEST_F(SimNetworkTest, AFullBufferStopsTheWriter) {
+  Connect();
+  EXPECT_EQ(*Write(*near_, std::string(1500, 'x')), 1000u);
+  EXPECT_FALSE(near_->writable());
+  EXPECT_EQ(*Write(*near_, "y"), 0u);
+  Drain();
+  EXPECT_FALSE(near_->writable());
+  EXPECT_EQ(Read(*far_).size(), 1000u);
+  EXPECT_TRUE(near_->writable());
+}
+
+TEST_F(SimNetworkTest, AClosedStreamIsReadToItsEnd) {
+  Connect();
+  ASSERT_EQ(*Write(*near_, "last words"), 10u);
+  near_.reset();
+  Drain();
+  EXPECT_EQ(Read(*far_), "last words");
+  EXPECT_EQ(Read(*far_), "stream with a:49153: closed by the peer");
+  EXPECT_EQ(Write(*far_, "too late").status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(SimNetworkTest, ACutLosesWhatIsOnItsWayAtBothEnds) {
+  Connect();
+  ASSERT_EQ(network_.open_streams(), 1u);
+  ASSERT_EQ(*Write(*near_, "lost"), 4u);
+  EXPECT_EQ(network_.Cut("b", "a"), 1);
+  EXPECT_EQ(network_.open_streams(), 0u);
+  EXPECT_TRUE(far_->readable());
+  EXPECT_EQ(Read(*far_), "stream with a:49153: cut");
+  EXPECT_EQ(Read(*near_), "stream with b:7400: cut");
+  Drain();
+}
+
+TEST_F(SimNetworkTest, APartitionDelaysAndLosesNothing) {
+  Connect();
+  network_.Part("a", "b");
+  ASSERT_EQ(*Write(*near_, "one "), 4u);
+  Drain();
+  ASSERT_EQ(*Write(*near_, "two"), 3u);
+  Drain();
+  EXPECT_FALSE(far_->readable());
+  network_.Heal("b", "a");
+  Drain();
+  EXPECT_EQ(Read(*far_), "one two");
+}
+
+TEST_F(SimNetworkTest, NobodyAtThePortRefuses) {
+  near_ = *network_.HostNetwork("a").Connect({.host = "b", .port = 1}, {});
+  EXPECT_FALSE(near_->writable());
+  Drain();
+  EXPECT_EQ(Read(*near_), "stream with b:1: connection refused");
+}
+
+TEST_F(SimNetworkTest, ASourcePortServesOneStreamToOnePlace) {
+  Connect();
+  const Endpoint there{.host = "b", .port = 7400};
+  near_ = *network_.HostNetwork("a").Connect(there, {.source_host = "", .source_port = 40001});
+  EXPECT_EQ(near_->local().port, 40001);
+  EXPECT_EQ(network_.HostNetwork("a")
+                .Connect(there, {.source_host = "", .source_port = 40001})
+                .status()
+                .code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(SimNetworkSeeds, TheSameSeedGivesTheSameRun) {
+  auto run = [](uint64_t seed) {
+    SimClock clock;
+    SimNetwork network(clock, seed);
+    auto listener = *network.HostNetwork("b").Listen({.host = "", .port = 7400});
+    auto near = *network.HostNetwork("a").Connect(listener->local(), {});
+    std::vector<MonotonicNs> times;
+    std::string text(30'000, 'x');
+    const iovec piece{.iov_base = text.data(), .iov_len = text.size()};
+    while (network.NextEventTime()) {
+      times.push_back(*network.NextEventTime());
+      network.AdvanceTo(times.back());
+      if (near->writable() && times.size() < 100) (void)*near->Write({&piece, 1});
+    }
+    return times;
+  };
+  EXPECT_EQ(run(5), run(5));
+  EXPECT_NE(run(5), run(6));
+}
+
+}  // namespace
+}  // namespace mccs
