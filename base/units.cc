@@ -1,15 +1,43 @@
 #include "base/units.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
+namespace {
+
+struct TimeUnit {
+  const char* name;
+  double ns;
+};
+constexpr TimeUnit kTimeUnits[] = {{"ns", 1},  {"us", 1e3}, {"ms", 1e6},
+                                   {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+constexpr double kLongestNs = 365 * 24 * 3600e9;
+constexpr size_t kMaxDurationChars = 32;
+
+constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+
+std::optional<uint64_t> UnitFactor(std::string_view unit) {
+  if (unit.empty()) return 1;
+  uint64_t factor = 1;
+  for (const char* known : kByteUnits) {
+    if (unit == known) return factor;
+    factor *= 1024;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string FormatBytes(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+  while (value >= 1024 && unit + 1 < std::size(kByteUnits)) {
     value /= 1024;
     ++unit;
   }
@@ -18,7 +46,68 @@ std::string FormatBytes(uint64_t bytes) {
   std::string out(text);
   out.erase(out.find_last_not_of('0') + 1);
   if (out.back() == '.') out.pop_back();
-  return out + " " + kUnits[unit];
+  return out + " " + kByteUnits[unit];
+}
+
+std::optional<uint64_t> ParseBytes(std::string_view text) {
+  const size_t digits = text.find_first_not_of("0123456789.");
+  const std::string number(text.substr(0, digits));
+  std::string_view unit = digits == std::string_view::npos ? "" : text.substr(digits);
+  if (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  const std::optional<uint64_t> factor = UnitFactor(unit);
+  if (number.empty() || !factor) return std::nullopt;
+
+  uint64_t whole = 0;
+  if (absl::SimpleAtoi(number, &whole)) {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(whole, *factor, &bytes)) return std::nullopt;
+    return bytes;
+  }
+  double value = 0;
+  if (number.find('.') == std::string::npos || !absl::SimpleAtod(number, &value))
+    return std::nullopt;
+  const double bytes = value * static_cast<double>(*factor);
+  if (bytes != std::floor(bytes) || bytes >= 0x1p63) return std::nullopt;
+  return static_cast<uint64_t>(bytes);
+}
+
+std::string FormatAge(int64_t ns) {
+  if (ns < 1'000'000'000) return absl::StrCat(ns < 0 ? 0 : ns / 1'000'000, " ms");
+  struct Unit {
+    int64_t seconds;
+    const char* name;
+  };
+  static constexpr Unit kUnits[] = {{86'400, "d"}, {3'600, "h"}, {60, "min"}, {1, "s"}};
+  int64_t left = ns / 1'000'000'000;
+  std::string out;
+  int shown = 0;
+  for (const Unit& unit : kUnits) {
+    const int64_t n = left / unit.seconds;
+    left %= unit.seconds;
+    if (n > 0) absl::StrAppend(&out, out.empty() ? "" : " ", n, " ", unit.name);
+    if ((shown > 0 || n > 0) && ++shown == 2) break;
+  }
+  return out;
+}
+
+std::optional<int64_t> ParseDurationNs(std::string_view text) {
+  if (text.size() > kMaxDurationChars) return std::nullopt;
+  double total = 0;
+  while (!text.empty()) {
+    const size_t digits = text.find_first_not_of("0123456789.");
+    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
+    double value = 0;
+    if (!absl::SimpleAtod(std::string(text.substr(0, digits)), &value)) return std::nullopt;
+    text.remove_prefix(digits);
+    const std::string_view name = text.substr(0, text.find_first_of("0123456789."));
+    text.remove_prefix(name.size());
+    const auto unit = std::find_if(std::begin(kTimeUnits), std::end(kTimeUnits),
+                                   [&](const TimeUnit& u) { return name == u.name; });
+    if (unit == std::end(kTimeUnits)) return std::nullopt;
+    total += value * unit->ns;
+  }
+  if (total < 1 || total > kLongestNs) return std::nullopt;
+  return static_cast<int64_t>(std::llround(total));
 }
 
 }  // namespace mccs

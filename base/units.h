@@ -3,7 +3,9 @@
 #define MCCS_BASE_UNITS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace mccs {
 
@@ -13,6 +15,17 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 // "512 B", "1.5 KiB", "16 MiB": binary multiples, at most two decimals.
 std::string FormatBytes(uint64_t bytes);
+
+// "4096", "512 B", "16MiB", "1.5 GiB": what FormatBytes prints, and a bare number. Nothing for
+// anything else: a negative or fractional number of bytes, a decimal unit, more than 64 bits.
+std::optional<uint64_t> ParseBytes(std::string_view text);
+
+// "850 ms", "12 s", "3 min 5 s", "2 h 10 min", "4 d 1 h": the two largest units that are not zero.
+std::string FormatAge(int64_t ns);
+
+// "5s", "1.5s", "200ms", "1m30s" in nanoseconds. Nothing for what is no time above zero and at most
+// a year.
+std::optional<int64_t> ParseDurationNs(std::string_view text);
 
 }  // namespace mccs
 

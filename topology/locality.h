@@ -13,8 +13,8 @@ namespace mccs {
 
 // The indices of `hosts`, ordered by (pod, rack, host); equal positions keep the order of `hosts`.
 // ENSURES: a permutation of 0 … hosts.size() − 1. Taken as a ring, each pod and each rack is one
-// unbroken run: entered once and left once. Depends on the positions alone, up to ties: every host of a
-// communicator that sorts the same list gets the same ring.
+// unbroken run: entered once and left once. Depends on the positions alone, up to ties: every host
+// of a communicator that sorts the same list gets the same ring.
 std::vector<HostIndex> LocalityOrder(std::span<const Position> hosts);
 
 }  // namespace mccs

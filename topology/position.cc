@@ -33,8 +33,8 @@ std::strong_ordering CompareNatural(std::string_view a, std::string_view b) {
       if (order != 0) return order;
       continue;
     }
-    const auto order = static_cast<unsigned char>(rest_a.front()) <=>
-                       static_cast<unsigned char>(rest_b.front());
+    const auto order =
+        static_cast<unsigned char>(rest_a.front()) <=> static_cast<unsigned char>(rest_b.front());
     if (order != 0) return order;
     rest_a.remove_prefix(1);
     rest_b.remove_prefix(1);

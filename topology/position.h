@@ -8,8 +8,8 @@
 
 namespace mccs {
 
-// Natural order: runs of digits count as numbers of any length, everything else byte by byte. A total order:
-// names that differ only in leading zeros ("h1", "h01") are told apart by their bytes.
+// Natural order: runs of digits count as numbers of any length, everything else byte by byte. A
+// total order: names that differ only in leading zeros ("h1", "h01") are told apart by their bytes.
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b);
 
 // A host's place in the fabric. An unknown pod or rack is the empty string, a place of its own; so

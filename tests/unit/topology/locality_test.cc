@@ -20,15 +20,16 @@ std::vector<Position> RandomHosts(std::mt19937& random) {
   const unsigned count = 1 + random() % 40;
   for (unsigned i = 0; i < count; ++i) {
     const unsigned pod = random() % 3;
-    hosts.push_back({absl::StrCat("p", pod), absl::StrCat("r", pod, ".", random() % 12),
-                     absl::StrCat("h", i)});
+    hosts.push_back(
+        {absl::StrCat("p", pod), absl::StrCat("r", pod, ".", random() % 12), absl::StrCat("h", i)});
   }
   std::shuffle(hosts.begin(), hosts.end(), random);
   return hosts;
 }
 
 // How often the closed ring enters a place from another one.
-std::map<std::string, int> Entries(const std::vector<Position>& hosts, const std::vector<HostIndex>& ring,
+std::map<std::string, int> Entries(const std::vector<Position>& hosts,
+                                   const std::vector<HostIndex>& ring,
                                    const std::function<std::string(const Position&)>& place) {
   std::map<std::string, int> entries;
   for (size_t i = 0; i < ring.size(); ++i) {

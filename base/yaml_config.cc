@@ -1,0 +1,345 @@
+#include "base/yaml_config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/closest_word.h"
+#include "base/units.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kQuotedTag[] = "!";  // what yaml-cpp calls the tag of a scalar in quotes
+
+std::string Describe(const YAML::Node& node) {
+  switch (node.Type()) {
+    case YAML::NodeType::Map:
+      return "a mapping";
+    case YAML::NodeType::Sequence:
+      return "a list";
+    case YAML::NodeType::Scalar:
+      return node.Tag() == kQuotedTag ? absl::StrCat("the text \"", node.Scalar(), "\"")
+                                      : absl::StrCat("'", node.Scalar(), "'");
+    default:
+      return "nothing";
+  }
+}
+
+bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != kQuotedTag; }
+
+}  // namespace
+
+// A mapping of the file and the keys that somebody asked for.
+struct YamlReader::Mapping {
+  YAML::Node node;   // a map, or null where the mapping is absent
+  std::string path;  // "lanes.", for errors about what is missing
+  std::vector<std::string> known;
+};
+
+struct YamlReader::Value {
+  std::optional<YAML::Node> node;
+  explicit operator bool() const { return node.has_value(); }
+  const YAML::Node& operator*() const { return *node; }
+  const YAML::Node* operator->() const { return &*node; }
+};
+
+struct YamlReader::Document {
+  struct Error {
+    int line, column;
+    std::string text;
+  };
+
+  std::string name;
+  std::vector<std::unique_ptr<Mapping>> mappings;
+  std::vector<Error> errors;
+
+  void Add(const YAML::Mark& mark, std::string text) {
+    errors.push_back({mark.line + 1, mark.column + 1, std::move(text)});
+  }
+
+  void Expected(const YAML::Node& found, std::string_view key, std::string_view wanted) {
+    Add(found.Mark(), absl::StrCat("'", std::string(key), "' must be ", std::string(wanted),
+                                   ", found ", Describe(found)));
+  }
+
+  Mapping* NewMapping(const YAML::Node& node, std::string path) {
+    mappings.push_back(std::make_unique<Mapping>(Mapping{node, std::move(path), {}}));
+    CheckKeys(node);
+    return mappings.back().get();
+  }
+
+  // Each key is text and stands once.
+  void CheckKeys(const YAML::Node& node) {
+    std::vector<std::pair<std::string, int>> seen;
+    if (!node.IsMap()) return;
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) {
+        Add(entry.first.Mark(), absl::StrCat("a key must be a word, not ", Describe(entry.first)));
+        continue;
+      }
+      const std::string& key = entry.first.Scalar();
+      const auto first =
+          std::find_if(seen.begin(), seen.end(), [&](auto& s) { return s.first == key; });
+      if (first != seen.end()) {
+        Add(entry.first.Mark(),
+            absl::StrCat("key '", key, "' stands here again; it is already on line ",
+                         first->second));
+      } else {
+        seen.emplace_back(key, entry.first.Mark().line + 1);
+      }
+    }
+  }
+
+  void CheckUnknown(const Mapping& mapping) {
+    if (!mapping.node.IsMap()) return;
+    for (const auto& entry : mapping.node) {
+      if (!entry.first.IsScalar()) continue;
+      const std::string& key = entry.first.Scalar();
+      if (std::find(mapping.known.begin(), mapping.known.end(), key) != mapping.known.end())
+        continue;
+      std::string text = absl::StrCat("unknown key '", key, "'");
+      if (const std::string* near = ClosestWord(key, mapping.known)) {
+        absl::StrAppend(&text, "; did you mean '", *near, "'?");
+      } else {
+        absl::StrAppend(&text, "; known here:");
+        for (const std::string& known : mapping.known) absl::StrAppend(&text, " ", known);
+      }
+      Add(entry.first.Mark(), std::move(text));
+    }
+  }
+};
+
+YamlReader::YamlReader(std::shared_ptr<Document> document, Mapping* mapping)
+    : document_(std::move(document)), mapping_(mapping) {}
+
+absl::StatusOr<YamlReader> YamlReader::Open(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path,
+                                            ": is the path right, and may this user read it?"));
+  }
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad())
+    return absl::NotFoundError(absl::StrCat("cannot read the configuration file ", path));
+  return Parse(text.str(), path);
+}
+
+absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std::string& name) {
+  auto document = std::make_shared<Document>();
+  document->name = name;
+  const auto place = [&](const YAML::Mark& mark) {
+    return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
+  };
+  YAML::Node root;
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place(documents[1].Mark()), "a second document begins here; one is read"));
+    }
+    if (!documents.empty()) root = documents[0];
+  } catch (const YAML::Exception& e) {
+    return absl::InvalidArgumentError(absl::StrCat(place(e.mark), "malformed YAML: ", e.msg));
+  }
+  if (!root.IsNull() && !root.IsMap()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place(root.Mark()), "expected 'key: value' lines, found ", Describe(root)));
+  }
+  Mapping* mapping = document->NewMapping(root, "");
+  return YamlReader(std::move(document), mapping);
+}
+
+YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
+  mapping_->known.emplace_back(key);
+  if (mapping_->node.IsMap()) {
+    for (const auto& entry : mapping_->node) {
+      if (entry.first.IsScalar() && entry.first.Scalar() == key) return Value{entry.second};
+    }
+  }
+  if (need == Need::kRequired) {
+    Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
+  }
+  return Value{};
+}
+
+void YamlReader::Field(std::string_view key, std::string* out, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  if (!value->IsScalar()) {
+    return document_->Expected(*value, key, "text");
+  }
+  *out = value->Scalar();
+}
+
+void YamlReader::Field(std::string_view key, bool* out, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  if (!IsPlain(*value) || (value->Scalar() != "true" && value->Scalar() != "false")) {
+    return document_->Expected(*value, key, "true or false");
+  }
+  *out = value->Scalar() == "true";
+}
+
+void YamlReader::Field(std::string_view key, double* out, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  double number = 0;
+  if (!IsPlain(*value) || !absl::SimpleAtod(value->Scalar(), &number)) {
+    return document_->Expected(*value, key, "a number");
+  }
+  *out = number;
+}
+
+template <typename Int>
+void YamlReader::Integer(std::string_view key, Int* out, Need need) {
+  using Wide = std::conditional_t<std::is_signed_v<Int>, int64_t, uint64_t>;
+  constexpr Wide kLowest = std::numeric_limits<Int>::min();
+  constexpr Wide kHighest = std::numeric_limits<Int>::max();
+  const Value value = Take(key, need);
+  if (!value) return;
+  Wide number = 0;
+  if (!IsPlain(*value) || !absl::SimpleAtoi(value->Scalar(), &number) || number < kLowest ||
+      number > kHighest) {
+    return document_->Expected(*value, key,
+                               absl::StrCat("an integer from ", kLowest, " to ", kHighest));
+  }
+  *out = static_cast<Int>(number);
+}
+
+void YamlReader::Field(std::string_view key, uint16_t* out, Need need) { Integer(key, out, need); }
+void YamlReader::Field(std::string_view key, int32_t* out, Need need) { Integer(key, out, need); }
+void YamlReader::Field(std::string_view key, uint32_t* out, Need need) { Integer(key, out, need); }
+void YamlReader::Field(std::string_view key, int64_t* out, Need need) { Integer(key, out, need); }
+void YamlReader::Field(std::string_view key, uint64_t* out, Need need) { Integer(key, out, need); }
+
+void YamlReader::Field(std::string_view key, std::vector<std::string>* out, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  if (!value->IsSequence()) {
+    return document_->Expected(*value, key, "a list");
+  }
+  std::vector<std::string> items;
+  for (const YAML::Node& item : *value) {
+    if (item.IsScalar()) {
+      items.push_back(item.Scalar());
+    } else {
+      document_->Expected(item, key, "a list of text");
+    }
+  }
+  *out = std::move(items);
+}
+
+void YamlReader::Field(std::string_view key, std::vector<std::pair<std::string, std::string>>* out,
+                       Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  if (!value->IsMap()) {
+    return document_->Expected(*value, key, "'name: text' lines");
+  }
+  document_->CheckKeys(*value);
+  std::vector<std::pair<std::string, std::string>> items;
+  for (const auto& entry : *value) {
+    if (entry.first.IsScalar() && entry.second.IsScalar()) {
+      items.emplace_back(entry.first.Scalar(), entry.second.Scalar());
+    } else if (entry.first.IsScalar()) {
+      document_->Expected(entry.second, entry.first.Scalar(), "text");
+    }
+  }
+  *out = std::move(items);
+}
+
+void YamlReader::Duration(std::string_view key, int64_t* out_ns, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  const auto ns = value->IsScalar() ? ParseDurationNs(value->Scalar()) : std::nullopt;
+  if (!ns) {
+    return document_->Expected(*value, key, "a time with its unit, as 5s or 200ms");
+  }
+  *out_ns = *ns;
+}
+
+void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  const auto bytes = value->IsScalar() ? ParseBytes(value->Scalar()) : std::nullopt;
+  if (!bytes) {
+    return document_->Expected(*value, key, "a number of bytes, as 4096 or 16MiB");
+  }
+  *out = *bytes;
+}
+
+YamlReader YamlReader::Child(std::string_view key, Need need) {
+  const Value value = Take(key, need);
+  const std::string path = absl::StrCat(mapping_->path, std::string(key), ".");
+  if (value && !value->IsMap() && !value->IsNull()) {
+    document_->Expected(*value, key, "a mapping");
+  }
+  const bool usable = value && value->IsMap();
+  return YamlReader(document_, document_->NewMapping(usable ? *value : YAML::Node(), path));
+}
+
+std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
+  const Value value = Take(key, need);
+  std::vector<YamlReader> readers;
+  if (!value) return readers;
+  if (!value->IsSequence()) {
+    document_->Expected(*value, key, "a list of mappings");
+    return readers;
+  }
+  for (const YAML::Node& item : *value) {
+    if (!item.IsMap()) {
+      document_->Expected(item, key, "a list of mappings");
+      continue;
+    }
+    const std::string path =
+        absl::StrCat(mapping_->path, std::string(key), "[", readers.size(), "].");
+    readers.push_back(YamlReader(document_, document_->NewMapping(item, path)));
+  }
+  return readers;
+}
+
+bool YamlReader::Has(std::string_view key) const {
+  if (!mapping_->node.IsMap()) return false;
+  return std::any_of(mapping_->node.begin(), mapping_->node.end(), [&](const auto& entry) {
+    return entry.first.IsScalar() && entry.first.Scalar() == key;
+  });
+}
+
+void YamlReader::Refuse(std::string_view key, std::string_view why) {
+  YAML::Mark mark = mapping_->node.IsMap() ? mapping_->node.Mark() : YAML::Mark();
+  if (mapping_->node.IsMap()) {
+    for (const auto& entry : mapping_->node) {
+      if (entry.first.IsScalar() && entry.first.Scalar() == key) mark = entry.second.Mark();
+    }
+  }
+  document_->Add(mark, std::string(why));
+}
+
+absl::Status YamlReader::Finish() {
+  for (const auto& mapping : document_->mappings) document_->CheckUnknown(*mapping);
+  auto& errors = document_->errors;
+  if (errors.empty()) return absl::OkStatus();
+  std::stable_sort(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
+  std::string text;
+  for (size_t i = 0; i < errors.size() && i < kMaxErrors; ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : "\n", document_->name, ":", errors[i].line, ":",
+                    errors[i].column, ": ", errors[i].text);
+  }
+  if (errors.size() > kMaxErrors)
+    absl::StrAppend(&text, "\n(", errors.size() - kMaxErrors, " more)");
+  return absl::InvalidArgumentError(text);
+}
+
+}  // namespace mccs

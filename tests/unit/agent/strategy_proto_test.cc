@@ -1,0 +1,75 @@
+#include "service/communicator/strategy_proto.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "proto/strategy.pb.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+Strategy TwoChannels() {
+  Strategy value;
+  value.epoch = Epoch(7);
+  value.channels = {{{HostIndex(0), HostIndex(2), HostIndex(1)}, {49152, 0, 65535}},
+                    {{HostIndex(2), HostIndex(1), HostIndex(0)}, {}}};
+  value.lanes = {.slots = 8, .slot_bytes = 1 << 20};
+  value.skew = 3;
+  value.origin = "locality_ring";
+  return value;
+}
+
+TEST(StrategyProto, AStrategySurvivesTheJourney) {
+  const Strategy sent = TwoChannels();
+  strategy::Strategy message;
+  ToProto(sent, &message);
+  const absl::StatusOr<Strategy> got = StrategyFromProto(message, 3);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->epoch, sent.epoch);
+  ASSERT_EQ(got->channels.size(), 2u);
+  for (size_t c = 0; c < 2; ++c) {
+    EXPECT_EQ(got->channels[c].ring, sent.channels[c].ring);
+    EXPECT_EQ(got->channels[c].source_ports, sent.channels[c].source_ports);
+  }
+  EXPECT_EQ(got->lanes.slots, 8u);
+  EXPECT_EQ(got->lanes.slot_bytes, 1u << 20);
+  EXPECT_EQ(got->skew, 3u);
+  EXPECT_EQ(got->origin, "locality_ring");
+}
+
+TEST(StrategyProto, AMessageThatIsUsedAgainHoldsNothingOld) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  ToProto(TwoChannels(), &message);
+  EXPECT_EQ(message.channels_size(), 2);
+}
+
+TEST(StrategyProto, WhatDoesNotFitTheCommunicatorIsRefused) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  EXPECT_EQ(StrategyFromProto(message, 2).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(StrategyFromProto(message, 4).status().code(), absl::StatusCode::kInvalidArgument);
+  message.mutable_channels(0)->set_ring(1, -1);
+  EXPECT_EQ(StrategyFromProto(message, 3).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(StrategyFromProto(strategy::Strategy(), 3).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(StrategyProto, APortThatIsNoneIsRefusedNotCut) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  message.mutable_channels(0)->set_source_ports(0, 65536 + 80);
+  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65616"));
+}
+
+TEST(StrategyProto, MoreChannelsThanAnybodyServesAreRefused) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  while (message.channels_size() <= kMaxChannels) *message.add_channels() = message.channels(1);
+  EXPECT_EQ(StrategyFromProto(message, 3).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace mccs

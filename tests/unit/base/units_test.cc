@@ -1,0 +1,55 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+TEST(Bytes, AreReadAsTheyAreWritten) {
+  for (uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{512}, 4 * kKiB, 16 * kMiB, kMiB + kMiB / 2, 3 * kGiB}) {
+    EXPECT_EQ(ParseBytes(FormatBytes(bytes)), bytes) << FormatBytes(bytes);
+  }
+}
+
+TEST(Bytes, BareNumbersAndUnitsWithoutASpaceAreRead) {
+  EXPECT_EQ(ParseBytes("4096"), 4096u);
+  EXPECT_EQ(ParseBytes("16MiB"), 16 * kMiB);
+  EXPECT_EQ(ParseBytes("0.5 KiB"), 512u);
+}
+
+TEST(Bytes, WhatIsNoNumberOfBytesIsRefused) {
+  for (const char* text : {"", "MiB", "-1", "1.5", "0.3 KiB", "16MB", "16 mib", "1  KiB", "1e3",
+                           "1.2.3KiB", "99999999999999999999", "16777216 PiB", "4096 B "}) {
+    EXPECT_EQ(ParseBytes(text), std::nullopt) << text;
+  }
+}
+
+TEST(Durations, AreReadWithTheirUnits) {
+  EXPECT_EQ(ParseDurationNs("5s"), 5'000'000'000);
+  EXPECT_EQ(ParseDurationNs("1.5s"), 1'500'000'000);
+  EXPECT_EQ(ParseDurationNs("200ms"), 200'000'000);
+  EXPECT_EQ(ParseDurationNs("20us"), 20'000);
+  EXPECT_EQ(ParseDurationNs("1m30s"), 90'000'000'000);
+}
+
+TEST(Durations, WhatIsNoTimeAboveZeroIsRefused) {
+  for (const char* text :
+       {"", "5", "s", "-1s", "0s", "5 s", "1d", "inf", "9000h", "1..2s", "5s3"}) {
+    EXPECT_EQ(ParseDurationNs(text), std::nullopt) << text;
+  }
+}
+
+TEST(Ages, ShowTheTwoLargestUnits) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  EXPECT_EQ(FormatAge(850'000'000), "850 ms");
+  EXPECT_EQ(FormatAge(-5), "0 ms");
+  EXPECT_EQ(FormatAge(12 * kSecond), "12 s");
+  EXPECT_EQ(FormatAge(185 * kSecond), "3 min 5 s");
+  EXPECT_EQ(FormatAge(7200 * kSecond), "2 h");
+  EXPECT_EQ(FormatAge((2 * 86'400 + 59) * kSecond), "2 d");
+  EXPECT_EQ(FormatAge((86'400 + 3'600) * kSecond), "1 d 1 h");
+}
+
+}  // namespace
+}  // namespace mccs

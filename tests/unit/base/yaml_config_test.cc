@@ -1,0 +1,165 @@
+#include "base/yaml_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/closest_word.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+struct Settings {
+  std::string listen = "default";
+  uint16_t port = 1;
+  int64_t patience_ns = 0;
+  uint64_t slot_bytes = 0;
+  bool verbose = false;
+  double share = 0;
+  std::vector<std::string> names;
+  std::vector<std::pair<std::string, std::string>> labels;
+};
+
+absl::Status Read(const std::string& text, Settings* out) {
+  absl::StatusOr<YamlReader> yaml = YamlReader::Parse(text, "x.yaml");
+  if (!yaml.ok()) return yaml.status();
+  yaml->Field("listen", &out->listen);
+  yaml->Field("verbose", &out->verbose);
+  yaml->Field("share", &out->share);
+  yaml->Field("names", &out->names);
+  yaml->Field("labels", &out->labels);
+  YamlReader lanes = yaml->Child("lanes");
+  lanes.Field("port", &out->port);
+  lanes.Duration("patience", &out->patience_ns);
+  lanes.Bytes("slot_bytes", &out->slot_bytes);
+  return yaml->Finish();
+}
+
+std::string ErrorOf(const std::string& text) {
+  Settings settings;
+  const absl::Status status = Read(text, &settings);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(status.message());
+}
+
+TEST(Yaml, FieldsOfEveryTypeAreRead) {
+  Settings s;
+  const absl::Status status = Read(
+      "# comment\n"
+      "listen: 0.0.0.0:7500\n"
+      "verbose: true\n"
+      "share: 0.25\n"
+      "names: [a, b]\n"
+      "labels: {rack: r1, pod: p2}\n"
+      "lanes:\n"
+      "  port: 65535\n"
+      "  patience: 200ms\n"
+      "  slot_bytes: 1 MiB\n",
+      &s);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(s.listen, "0.0.0.0:7500");
+  EXPECT_TRUE(s.verbose);
+  EXPECT_EQ(s.share, 0.25);
+  EXPECT_THAT(s.names, ElementsAre("a", "b"));
+  EXPECT_THAT(s.labels, ElementsAre(Pair("rack", "r1"), Pair("pod", "p2")));
+  EXPECT_EQ(s.port, 65535);
+  EXPECT_EQ(s.patience_ns, 200'000'000);
+  EXPECT_EQ(s.slot_bytes, 1u << 20);
+}
+
+TEST(Yaml, AnEmptyDocumentKeepsTheDefaults) {
+  for (const char* text : {"", "# nothing\n", "---\n", "lanes:\n"}) {
+    Settings s;
+    EXPECT_TRUE(Read(text, &s).ok()) << text;
+    EXPECT_EQ(s.listen, "default");
+    EXPECT_EQ(s.port, 1);
+  }
+}
+
+TEST(Yaml, AnUnknownKeyIsToldWithPlaceAndTheWordMeant) {
+  EXPECT_EQ(ErrorOf("listen: a\nverbsoe: true\n"),
+            "x.yaml:2:1: unknown key 'verbsoe'; did you mean 'verbose'?");
+  EXPECT_EQ(ErrorOf("lanes:\n  port: 1\n  zebra: 2\n"),
+            "x.yaml:3:3: unknown key 'zebra'; known here: port patience slot_bytes");
+}
+
+TEST(Yaml, AWrongTypeIsToldWithPlaceAndWord) {
+  EXPECT_EQ(ErrorOf("lanes:\n  port: many\n"),
+            "x.yaml:2:9: 'port' must be an integer from 0 to 65535, found 'many'");
+  EXPECT_EQ(ErrorOf("lanes: {port: 65536}\n"),
+            "x.yaml:1:15: 'port' must be an integer from 0 to 65535, found '65536'");
+  EXPECT_EQ(ErrorOf("lanes: {port: \"5\"}\n"),
+            "x.yaml:1:15: 'port' must be an integer from 0 to 65535, found the text \"5\"");
+  EXPECT_EQ(ErrorOf("verbose: yes\n"), "x.yaml:1:10: 'verbose' must be true or false, found 'yes'");
+  EXPECT_EQ(ErrorOf("listen: [a]\n"), "x.yaml:1:9: 'listen' must be text, found a list");
+  EXPECT_EQ(ErrorOf("names: a\n"), "x.yaml:1:8: 'names' must be a list, found 'a'");
+  EXPECT_EQ(ErrorOf("lanes: 3\n"), "x.yaml:1:8: 'lanes' must be a mapping, found '3'");
+  EXPECT_EQ(ErrorOf("lanes:\n  patience: 5\n"),
+            "x.yaml:2:13: 'patience' must be a time with its unit, as 5s or 200ms, found '5'");
+  EXPECT_EQ(ErrorOf("lanes:\n  slot_bytes: 1MB\n"),
+            "x.yaml:2:15: 'slot_bytes' must be a number of bytes, as 4096 or 16MiB, found '1MB'");
+}
+
+TEST(Yaml, AKeyThatStandsTwiceIsRefused) {
+  EXPECT_EQ(ErrorOf("listen: a\nlisten: b\n"),
+            "x.yaml:2:1: key 'listen' stands here again; it is already on line 1");
+}
+
+TEST(Yaml, MalformedTextIsToldWithItsPlace) {
+  EXPECT_THAT(ErrorOf("listen: [a\nverbose: true\n"), HasSubstr("x.yaml:2:"));
+  EXPECT_THAT(ErrorOf("listen: a\n  b: c\n"), HasSubstr("x.yaml:2:4: malformed YAML"));
+  EXPECT_THAT(ErrorOf("- a\n- b\n"),
+              HasSubstr("x.yaml:1:1: expected 'key: value' lines, found a list"));
+  EXPECT_THAT(ErrorOf("listen: a\n---\nlisten: b\n"), HasSubstr("x.yaml:3:1: a second document"));
+  EXPECT_THAT(ErrorOf(std::string("\0\x01\xff", 3)), HasSubstr("x.yaml:1:"));
+}
+
+TEST(Yaml, AllErrorsAreToldInTheOrderOfTheFile) {
+  EXPECT_EQ(ErrorOf("zebra: 1\nverbose: 2\nlanes: {port: x}\n"),
+            "x.yaml:1:1: unknown key 'zebra'; known here: listen verbose share names labels lanes\n"
+            "x.yaml:2:10: 'verbose' must be true or false, found '2'\n"
+            "x.yaml:3:15: 'port' must be an integer from 0 to 65535, found 'x'");
+}
+
+TEST(Yaml, ARequiredKeyThatIsMissingIsNamedWithItsPath) {
+  absl::StatusOr<YamlReader> yaml = YamlReader::Parse("a:\n  b: 1\n", "x.yaml");
+  ASSERT_TRUE(yaml.ok());
+  YamlReader a = yaml->Child("a");
+  int32_t b = 0, c = 0;
+  a.Field("b", &b);
+  a.Field("c", &c, Need::kRequired);
+  EXPECT_EQ(yaml->Finish().message(), "x.yaml:2:3: the key 'a.c' is missing");
+}
+
+TEST(Yaml, TheCallersOwnRefusalGetsTheValuesPlace) {
+  absl::StatusOr<YamlReader> yaml = YamlReader::Parse("list:\n  - n: 1\n  - n: -7\n", "x.yaml");
+  ASSERT_TRUE(yaml.ok());
+  std::vector<YamlReader> items = yaml->Children("list");
+  ASSERT_EQ(items.size(), 2u);
+  for (YamlReader& item : items) {
+    int32_t n = 0;
+    item.Field("n", &n);
+    if (n < 0) item.Refuse("n", "n must not be negative");
+  }
+  EXPECT_EQ(yaml->Finish().message(), "x.yaml:3:8: n must not be negative");
+}
+
+TEST(Yaml, AFileThatIsNotThereIsNamed) {
+  const auto yaml = YamlReader::Open("/nowhere/x.yaml");
+  EXPECT_EQ(yaml.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(yaml.status().message()), HasSubstr("/nowhere/x.yaml"));
+}
+
+TEST(ClosestWord, IsGivenOnlyWhenItIsClose) {
+  const std::vector<std::string> known = {"listen", "log_level", "id"};
+  EXPECT_EQ(*ClosestWord("listne", known), "listen");
+  EXPECT_EQ(*ClosestWord("loglevel", known), "log_level");
+  EXPECT_EQ(ClosestWord("xy", known), nullptr);
+  EXPECT_EQ(ClosestWord("", known), nullptr);
+}
+
+}  // namespace
+}  // namespace mccs
