@@ -188,12 +188,12 @@ absl::Status ClientHandshake::CheckChallenge() const {
 // ---------------------------------------------------------------------------------------
 
 ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                                 Random& random, const ServerDeadlines& deadlines)
-    : connection_(std::move(connection)), lookup_(lookup), random_(random), deadlines_(deadlines) {}
-
-MonotonicNs ServerHandshake::deadline() const {
-  return state_ == State::kAwaitSecret ? deadlines_.lookup : deadlines_.hello;
-}
+                                 Random& random, const ServerPatience& patience, MonotonicNs now)
+    : connection_(std::move(connection)),
+      lookup_(lookup),
+      random_(random),
+      patience_(patience),
+      deadline_(now + patience.answer_ns) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs now) {
   while (state_ != State::kDone) {
@@ -210,17 +210,11 @@ absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs no
 
 // True: one state further.
 absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
-  if (now >= deadline() && state_ != State::kAwaitSecret) {
-    if (state_ == State::kRefuse) return refusal_;
-    return absl::DeadlineExceededError(
-        state_ == State::kAwaitHello
-            ? absl::StrCat("it sent only ", bytes_, " of the ", sizeof(hello_),
-                           " bytes that every daemon begins with")
-            : "it did not prove in time that it holds the communicator's secret");
-  }
+  // AwaitSecret tells the client when it is too late.
+  if (now >= deadline_ && state_ != State::kAwaitSecret) return Late();
   switch (state_) {
     case State::kAwaitHello:
-      return AwaitHello();
+      return AwaitHello(now);
     case State::kAwaitSecret:
       return AwaitSecret(now);
     case State::kSendChallenge:
@@ -241,14 +235,14 @@ absl::StatusOr<bool> ServerHandshake::Step(MonotonicNs now) {
   return true;
 }
 
-absl::StatusOr<bool> ServerHandshake::AwaitHello() {
+absl::StatusOr<bool> ServerHandshake::AwaitHello(MonotonicNs now) {
   if (!connection_->readable()) return false;
   MCCS_ASSIGN_OR_RETURN(bool whole, ReceiveRest(*connection_, &hello_, sizeof(hello_), bytes_));
   MCCS_RETURN_IF_ERROR(CheckMagic());
   if (!whole) return false;
   bytes_ = 0;
   if (hello_.version != wire::kPeerVersion) {
-    Refuse(wire::PeerVerdict::kWrongVersion,
+    Refuse(now, wire::PeerVerdict::kWrongVersion,
            absl::FailedPreconditionError(absl::StrCat(
                "it speaks version ", hello_.version, " of the daemons' protocol, we speak ",
                wire::kPeerVersion, "; run the same release on all hosts")));
@@ -256,10 +250,11 @@ absl::StatusOr<bool> ServerHandshake::AwaitHello() {
   }
   absl::StatusOr<Preamble> preamble = FromWire(hello_);
   if (!preamble.ok()) {
-    Refuse(wire::PeerVerdict::kRefused, preamble.status());
+    Refuse(now, wire::PeerVerdict::kRefused, preamble.status());
     return true;
   }
   preamble_ = *preamble;
+  deadline_ = now + patience_.lookup_ns;
   state_ = State::kAwaitSecret;
   return true;
 }
@@ -274,19 +269,18 @@ absl::Status ServerHandshake::CheckMagic() const {
 absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
   absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
   if (!secret.ok()) {
-    Refuse(wire::PeerVerdict::kRefused, secret.status());
+    Refuse(now, wire::PeerVerdict::kRefused, secret.status());
     return true;
   }
   if (!secret->has_value()) {
-    if (now < deadlines_.lookup) return false;
-    Refuse(wire::PeerVerdict::kUnknownCommunicator,
+    if (now < deadline_) return false;
+    Refuse(now, wire::PeerVerdict::kUnknownCommunicator,
            absl::NotFoundError(absl::StrCat("it asks for a ", ToString(preamble_),
                                             ", and no rank here has joined that one in time")));
     return true;
   }
   secret_ = **secret;
-  // The client was patient with us; it gets as long again as it had for its hello.
-  deadlines_.hello = std::max(deadlines_.hello, deadlines_.lookup);
+  deadline_ = now + patience_.answer_ns;
   challenge_ = {.magic = wire::kPeerMagic,
                 .version = wire::kPeerVersion,
                 .verdict = wire::PeerVerdict::kWelcome,
@@ -313,13 +307,25 @@ absl::StatusOr<bool> ServerHandshake::AwaitProof() {
   return true;
 }
 
-void ServerHandshake::Refuse(wire::PeerVerdict verdict, absl::Status why) {
+absl::Status ServerHandshake::Late() const {
+  if (state_ == State::kRefuse) return refusal_;
+  if (state_ == State::kAwaitHello) {
+    return absl::DeadlineExceededError(absl::StrCat("it sent only ", bytes_, " of the ",
+                                                    sizeof(hello_),
+                                                    " bytes that every daemon begins with"));
+  }
+  return absl::DeadlineExceededError(
+      "it did not prove in time that it holds the communicator's secret");
+}
+
+void ServerHandshake::Refuse(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why) {
   challenge_ = {.magic = wire::kPeerMagic,
                 .version = wire::kPeerVersion,
                 .verdict = verdict,
                 .nonce = {},
                 .proof = {}};
   bytes_ = 0;
+  deadline_ = now + patience_.answer_ns;
   refusal_ = std::move(why);
   state_ = State::kRefuse;
 }

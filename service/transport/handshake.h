@@ -37,12 +37,12 @@ enum class ConnectionPurpose : uint8_t {
 // What a connection is for.
 struct Preamble {
   ConnectionPurpose purpose = ConnectionPurpose::kJoin;
-  CommId comm_id;
+  CommId comm_id = {};
   // kLane only:
-  Epoch epoch;
-  ChannelId channel;
-  HostIndex from_host;  // the lane's sender
-  HostIndex to_host;    // the lane's receiver
+  Epoch epoch = {};
+  ChannelId channel = {};
+  HostIndex from_host = {};  // the lane's sender
+  HostIndex to_host = {};    // the lane's receiver
 
   friend bool operator==(const Preamble&, const Preamble&) = default;
 };
@@ -89,40 +89,41 @@ class ClientHandshake {
 // The client is not proven yet: nothing may be changed on its word.
 using SecretLookup = std::function<absl::StatusOr<std::optional<Secret>>(const Preamble&)>;
 
-struct ServerDeadlines {
-  MonotonicNs hello = 0;   // by then the client has said what it wants, and proves it when asked
-  MonotonicNs lookup = 0;  // by then the communicator is known
+struct ServerPatience {
+  int64_t answer_ns = 5 * kNsPerSec;   // for the client to say what it wants, and to prove it
+  int64_t lookup_ns = 30 * kNsPerSec;  // for the communicator to become known here
 };
 
 class ServerHandshake {
  public:
   // LIFETIME: `lookup` and `random` outlive this.
   ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
-                  Random& random, const ServerDeadlines& deadlines);
+                  Random& random, const ServerPatience& patience, MonotonicNs now);
 
   // ENSURES on a connection: the client holds the secret, and preamble() is what it wants.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   // REQUIRES: the handshake is done.
   const Preamble& preamble() const { return preamble_; }
-  MonotonicNs deadline() const;
-  // The client has said nothing whole yet.
-  bool silent() const { return state_ == State::kAwaitHello; }
+  // Poll has something to do then, though no byte may arrive.
+  MonotonicNs deadline() const { return deadline_; }
 
  private:
   enum class State { kAwaitHello, kAwaitSecret, kSendChallenge, kAwaitProof, kRefuse, kDone };
 
   absl::StatusOr<bool> Step(MonotonicNs now);
-  absl::StatusOr<bool> AwaitHello();
+  absl::StatusOr<bool> AwaitHello(MonotonicNs now);
   absl::StatusOr<bool> AwaitSecret(MonotonicNs now);
   absl::StatusOr<bool> AwaitProof();
   absl::Status CheckMagic() const;
-  void Refuse(wire::PeerVerdict verdict, absl::Status why);
+  absl::Status Late() const;
+  void Refuse(MonotonicNs now, wire::PeerVerdict verdict, absl::Status why);
 
   std::unique_ptr<Connection> connection_;
   const SecretLookup& lookup_;
   Random& random_;
-  ServerDeadlines deadlines_;
+  const ServerPatience patience_;
+  MonotonicNs deadline_;  // of the present state
   State state_ = State::kAwaitHello;
   size_t bytes_ = 0;
   wire::PeerHello hello_{};

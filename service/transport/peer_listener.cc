@@ -55,9 +55,7 @@ void PeerListener::AcceptNew(MonotonicNs now) {
                    " connections wait for their handshake; the oldest is dropped");
       pending_.pop_front();
     }
-    pending_.emplace_back(
-        *std::move(connection), lookup_, random_,
-        ServerDeadlines{.hello = now + limits_.hello_ns, .lookup = now + limits_.lookup_ns});
+    pending_.emplace_back(*std::move(connection), lookup_, random_, limits_.patience, now);
   }
 }
 

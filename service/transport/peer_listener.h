@@ -20,9 +20,8 @@
 namespace mccs {
 
 struct PeerListenerLimits {
-  int64_t hello_ns = 5 * kNsPerSec;    // for a client to say what it wants and to prove it
-  int64_t lookup_ns = 30 * kNsPerSec;  // for a communicator to become known here
-  size_t pending = 1024;               // handshakes at a time; the oldest gives way
+  ServerPatience patience;
+  size_t pending = 1024;  // handshakes at a time; the oldest gives way
 };
 
 // A proven connection.

@@ -1,0 +1,325 @@
+#include "service/transport/handshake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+// Keeps what is written, to look for sentences.
+class RecordingLog final : public Log {
+ public:
+  std::vector<std::string> lines;
+
+ protected:
+  bool Enabled(LogLevel) const override { return true; }
+  void Write(LogLevel, std::string_view line) override { lines.emplace_back(line); }
+};
+
+class HandshakeTest : public testing::Test {
+ protected:
+  HandshakeTest() : network_(clock_, 1) { Restart({}); }
+
+  void Restart(const PeerListenerLimits& limits) {
+    server_.reset();
+    server_ = std::make_unique<PeerListener>(
+        *network_.HostNetwork("server").Listen({.host = "", .port = 7400}),
+        [this](const Preamble& preamble) -> absl::StatusOr<std::optional<Secret>> {
+          ++lookups_;
+          if (!refusal_.ok()) return refusal_;
+          auto known = secrets_.find(preamble.comm_id);
+          if (known == secrets_.end()) return std::nullopt;
+          return known->second;
+        },
+        server_random_, log_, limits);
+  }
+
+  std::unique_ptr<Connection> Dial() {
+    return *network_.HostNetwork("client").Connect({.host = "server", .port = 7400}, {});
+  }
+
+  std::unique_ptr<ClientHandshake> StartClient(const Preamble& preamble, const Secret& secret) {
+    return std::make_unique<ClientHandshake>(Dial(), preamble, secret, client_random_,
+                                             clock_.Now() + 60 * kNsPerSec);
+  }
+
+  // Lets everything happen until `time`; what the server proves lands in peers_, what the client
+  // comes to in client_result_.
+  void Run(ClientHandshake* client, int64_t ns) {
+    const MonotonicNs end = clock_.Now() + ns;
+    bool ended = false;
+    for (;;) {
+      for (Peer& peer : server_->Poll(clock_.Now())) peers_.push_back(std::move(peer));
+      if (client != nullptr && !ended) {
+        client_result_ = client->Poll(clock_.Now());
+        ended = !client_result_.ok() || *client_result_ != nullptr;
+      }
+      MonotonicNs next = std::min(end, clock_.Now() + kNsPerSec / 4);
+      if (network_.NextEventTime()) next = std::min(next, *network_.NextEventTime());
+      if (clock_.Now() >= end) return;
+      network_.AdvanceTo(next);
+    }
+  }
+
+  static void Say(Connection& connection, std::string_view text) {
+    const iovec piece{.iov_base = const_cast<char*>(text.data()), .iov_len = text.size()};
+    absl::StatusOr<size_t> said = connection.Write({&piece, 1});
+    ASSERT_TRUE(said.ok() && *said == text.size()) << said.status();
+  }
+
+  static constexpr Secret kSecret = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  static constexpr Secret kOther = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17};
+  const Preamble lane_{.purpose = ConnectionPurpose::kLane,
+                       .comm_id = CommId(42),
+                       .epoch = Epoch(3),
+                       .channel = ChannelId(1),
+                       .from_host = HostIndex(2),
+                       .to_host = HostIndex(0)};
+
+  SimClock clock_;
+  SimNetwork network_;
+  SeededRandom client_random_{1};
+  SeededRandom server_random_{2};
+  RecordingLog log_;
+  std::map<CommId, Secret> secrets_ = {{CommId(42), kSecret}};
+  absl::Status refusal_;
+  int lookups_ = 0;
+  std::unique_ptr<PeerListener> server_;
+  std::vector<Peer> peers_;
+  absl::StatusOr<std::unique_ptr<Connection>> client_result_ = nullptr;
+};
+
+TEST_F(HandshakeTest, BothEndsGetAConnectionThatCarriesWhatFollows) {
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerMs);
+  ASSERT_TRUE(client_result_.ok()) << client_result_.status();
+  ASSERT_NE(*client_result_, nullptr);
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(peers_[0].preamble, lane_);
+  EXPECT_TRUE(log_.lines.empty());
+  Say(**client_result_, "payload");
+  Run(nullptr, kNsPerMs);
+  char got[16] = "";
+  const iovec piece{.iov_base = got, .iov_len = sizeof(got)};
+  EXPECT_EQ(*peers_[0].connection->Read({&piece, 1}), 7u);
+  EXPECT_STREQ(got, "payload");
+}
+
+TEST_F(HandshakeTest, EveryPurposeGoesThrough) {
+  for (ConnectionPurpose purpose : {ConnectionPurpose::kJoin, ConnectionPurpose::kMember}) {
+    auto client = StartClient({.purpose = purpose, .comm_id = CommId(42)}, kSecret);
+    Run(client.get(), kNsPerMs);
+    ASSERT_TRUE(client_result_.ok()) << client_result_.status();
+  }
+  ASSERT_EQ(peers_.size(), 2u);
+  EXPECT_EQ(peers_[0].preamble.purpose, ConnectionPurpose::kJoin);
+  EXPECT_EQ(peers_[1].preamble.purpose, ConnectionPurpose::kMember);
+}
+
+TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
+  auto client = StartClient(lane_, kOther);
+  Run(client.get(), kNsPerSec);
+  EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(client_result_.status().message()),
+              HasSubstr("lane of communicator 000000000000002a, epoch 3, channel 1, from host 2 to "
+                        "host 0: handshake with server:7400: it does not hold the communicator's "
+                        "secret"));
+  EXPECT_TRUE(peers_.empty());
+}
+
+// A client that does not care whether the server knows the secret, and guesses its own proof.
+TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
+  wire::PeerHello hello{};
+  hello.magic = wire::kPeerMagic;
+  hello.version = wire::kPeerVersion;
+  hello.purpose = static_cast<uint8_t>(ConnectionPurpose::kJoin);
+  hello.comm_id = 42;
+  std::unique_ptr<Connection> liar = Dial();
+  Run(nullptr, kNsPerMs);
+  Say(*liar, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+  Run(nullptr, kNsPerMs);
+  wire::PeerChallenge challenge{};
+  const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
+  ASSERT_EQ(*liar->Read({&piece, 1}), sizeof(challenge));
+  // The server's own proof, sent back, does not serve as ours.
+  Say(*liar, {reinterpret_cast<const char*>(challenge.proof.data()), challenge.proof.size()});
+  Run(nullptr, kNsPerMs);
+  EXPECT_TRUE(peers_.empty());
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("does not hold that communicator's secret"));
+}
+
+TEST_F(HandshakeTest, AProofIsBoundToEveryFieldAndToTheNonce) {
+  wire::PeerHello hello{};
+  hello.comm_id = 42;
+  wire::Nonce nonce{};
+  const auto proof = [&](const wire::PeerHello& h, const wire::Nonce& n) {
+    return wire::MakeProof(kSecret, wire::ProofSide::kClient, h, n);
+  };
+  const wire::Proof good = proof(hello, nonce);
+  EXPECT_TRUE(wire::SameProof(good, proof(hello, nonce)));
+  for (size_t byte = 0; byte < sizeof(hello); ++byte) {
+    wire::PeerHello changed = hello;
+    reinterpret_cast<uint8_t*>(&changed)[byte] ^= 1;
+    EXPECT_FALSE(wire::SameProof(good, proof(changed, nonce))) << "byte " << byte;
+  }
+  for (size_t byte = 0; byte < nonce.size(); ++byte) {
+    wire::Nonce changed = nonce;
+    changed[byte] ^= 1;
+    EXPECT_FALSE(wire::SameProof(good, proof(hello, changed))) << "byte " << byte;
+  }
+  EXPECT_FALSE(
+      wire::SameProof(good, wire::MakeProof(kSecret, wire::ProofSide::kServer, hello, nonce)));
+}
+
+TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown) {
+  secrets_.clear();
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), 10 * kNsPerSec);  // longer than a silent client may take
+  ASSERT_TRUE(client_result_.ok()) << client_result_.status();
+  EXPECT_EQ(*client_result_, nullptr);
+  EXPECT_EQ(server_->pending(), 1u);
+  secrets_[CommId(42)] = kSecret;
+  Run(client.get(), kNsPerSec);
+  ASSERT_TRUE(client_result_.ok()) << client_result_.status();
+  EXPECT_NE(*client_result_, nullptr);
+  EXPECT_EQ(peers_.size(), 1u);
+}
+
+TEST_F(HandshakeTest, ACommunicatorThatNeverComesIsRefusedInTheEnd) {
+  secrets_.clear();
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), 40 * kNsPerSec);
+  EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(server_->pending(), 0u);
+  EXPECT_EQ(server_->NextDeadline(), std::nullopt);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("communicator 000000000000002a"));
+}
+
+TEST_F(HandshakeTest, TheLookupMayRefuse) {
+  refusal_ = absl::PermissionDeniedError("the communicator belongs to another tenant");
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerSec);
+  EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("another tenant"));
+}
+
+TEST_F(HandshakeTest, AnotherVersionIsNamedToBothEnds) {
+  wire::PeerHello hello{};
+  hello.magic = wire::kPeerMagic;
+  hello.version = 99;
+  std::unique_ptr<Connection> future = Dial();
+  Run(nullptr, kNsPerMs);
+  Say(*future, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+  Run(nullptr, kNsPerMs);
+  wire::PeerChallenge challenge{};
+  const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
+  ASSERT_EQ(*future->Read({&piece, 1}), sizeof(challenge));
+  EXPECT_EQ(challenge.verdict, wire::PeerVerdict::kWrongVersion);
+  EXPECT_EQ(challenge.version, wire::kPeerVersion);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("speaks version 99 of the daemons' protocol, we speak 1"));
+}
+
+TEST_F(HandshakeTest, AServerOfAnotherVersionOrKindIsNamedToTheClient) {
+  server_.reset();
+  auto listener = *network_.HostNetwork("server").Listen({.host = "", .port = 7400});
+  wire::PeerChallenge other{};
+  other.magic = wire::kPeerMagic;
+  other.version = 7;
+  other.verdict = wire::PeerVerdict::kWrongVersion;
+  const std::string version(reinterpret_cast<const char*>(&other), sizeof(other));
+  const std::vector<std::pair<std::string, std::string>> answers = {
+      {version, "it speaks version 7 of the daemons' protocol, we speak 1"},
+      {"HTTP/1.1 400 Bad Request" + std::string(64, ' '), "it begins with 'HTTP/1.1'"}};
+  for (const auto& [answer, told] : answers) {
+    auto client = StartClient(lane_, kSecret);
+    while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
+    std::unique_ptr<Connection> server = *listener->Accept();
+    Say(*server, answer);
+    while (network_.NextEventTime()) network_.AdvanceTo(*network_.NextEventTime());
+    const absl::Status status = client->Poll(clock_.Now()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(told));
+  }
+}
+
+TEST_F(HandshakeTest, GarbageIsDroppedAtItsFirstBytes) {
+  std::unique_ptr<Connection> stray = Dial();
+  Run(nullptr, kNsPerMs);
+  Say(*stray, "GET");
+  Run(nullptr, kNsPerMs);
+  EXPECT_EQ(server_->pending(), 0u);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("it begins with 'GET'. A rank on the real NCCL"));
+  EXPECT_EQ(lookups_, 0);
+}
+
+TEST_F(HandshakeTest, SilenceIsDroppedAtTheDeadlineAndHurtsNobody) {
+  std::unique_ptr<Connection> silent = Dial();
+  Run(nullptr, kNsPerMs);
+  const MonotonicNs deadline = server_->NextDeadline().value();
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerMs);
+  EXPECT_EQ(peers_.size(), 1u);
+  Run(nullptr, deadline - clock_.Now());
+  EXPECT_EQ(server_->pending(), 0u);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("it sent only 0 of the 64 bytes"));
+}
+
+TEST_F(HandshakeTest, AFloodOfStrangersPushesOutTheOldestOfThem) {
+  Restart({.patience = {}, .pending = 8});
+  std::vector<std::unique_ptr<Connection>> strangers;
+  for (int i = 0; i < 30; ++i) strangers.push_back(Dial());
+  Run(nullptr, kNsPerMs);
+  EXPECT_LE(server_->pending(), 8u);
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), kNsPerMs);
+  EXPECT_EQ(peers_.size(), 1u);
+}
+
+TEST_F(HandshakeTest, AnUnreachableServerIsADeadlineThatSaysSo) {
+  network_.Part("client", "server");
+  auto client = StartClient(lane_, kSecret);
+  Run(client.get(), 61 * kNsPerSec);
+  EXPECT_EQ(client_result_.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(client_result_.status().message()),
+              HasSubstr("cannot be reached in time"));
+}
+
+TEST_F(HandshakeTest, NumbersOutOfRangeAndUnknownPurposesAreRefused) {
+  for (int wrong = 0; wrong < 3; ++wrong) {
+    wire::PeerHello hello{};
+    hello.magic = wire::kPeerMagic;
+    hello.version = wire::kPeerVersion;
+    hello.purpose =
+        static_cast<uint8_t>(wrong == 0 ? ConnectionPurpose::kJoin : ConnectionPurpose::kLane);
+    if (wrong == 0) hello.epoch = 1;
+    if (wrong == 1) hello.channel = -1;
+    if (wrong == 2) hello.purpose = 77;
+    std::unique_ptr<Connection> peer = Dial();
+    Run(nullptr, kNsPerMs);
+    Say(*peer, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+    Run(nullptr, kNsPerMs);
+    EXPECT_EQ(server_->pending(), 0u);
+  }
+  EXPECT_EQ(lookups_, 0);
+  EXPECT_EQ(log_.lines.size(), 3u);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,182 @@
+#include "service/transport/socket_network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kPatienceNs = 2 * kNsPerSec;
+
+class SocketNetworkTest : public testing::Test {
+ protected:
+  std::unique_ptr<Listener> Listen(const std::string& host) {
+    absl::StatusOr<std::unique_ptr<Listener>> listener = network_.Listen({.host = host, .port = 0});
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    return *std::move(listener);
+  }
+
+  std::unique_ptr<Connection> Accept(Listener& listener) {
+    for (int i = 0; i < 100; ++i) {
+      absl::StatusOr<std::unique_ptr<Connection>> accepted = listener.Accept();
+      EXPECT_TRUE(accepted.ok()) << accepted.status();
+      if (*accepted != nullptr) return *std::move(accepted);
+      reactor_->Wait(kPatienceNs);
+    }
+    return nullptr;
+  }
+
+  // The connection's first error, or OK when none comes.
+  absl::Status AwaitError(Connection& connection) {
+    char byte;
+    const iovec piece{.iov_base = &byte, .iov_len = 1};
+    for (int i = 0; i < 100; ++i) {
+      if (connection.readable()) {
+        absl::StatusOr<size_t> got = connection.Read({&piece, 1});
+        if (!got.ok()) return got.status();
+      }
+      reactor_->Wait(kPatienceNs / 10);
+    }
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
+  SocketNetwork network_{*reactor_};
+};
+
+TEST_F(SocketNetworkTest, EndpointsPrintAsPeopleWriteThem) {
+  EXPECT_EQ(ToString(Endpoint{.host = "10.0.1.2", .port = 7400}), "10.0.1.2:7400");
+  EXPECT_EQ(ToString(Endpoint{.host = "::1", .port = 7400}), "[::1]:7400");
+}
+
+TEST_F(SocketNetworkTest, BothEndsKnowTheFiveTupleAndTheChosenSourcePort) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  std::unique_ptr<Listener> free = Listen("127.0.0.1");
+  const uint16_t port = free->local().port;
+  free.reset();
+  auto near =
+      network_.Connect(listener->local(), {.source_host = "127.0.0.1", .source_port = port});
+  ASSERT_TRUE(near.ok()) << near.status();
+  std::unique_ptr<Connection> far = Accept(*listener);
+  ASSERT_NE(far, nullptr);
+  EXPECT_EQ((*near)->local(), (Endpoint{.host = "127.0.0.1", .port = port}));
+  EXPECT_EQ(far->remote(), (*near)->local());
+  EXPECT_EQ(far->local(), (*near)->remote());
+}
+
+TEST_F(SocketNetworkTest, ASourcePortIsFreeAgainAtOnce) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  std::unique_ptr<Listener> free = Listen("127.0.0.1");
+  const ConnectOptions options{.source_host = "127.0.0.1", .source_port = free->local().port};
+  free.reset();
+  for (int i = 0; i < 5; ++i) {
+    auto near = network_.Connect(listener->local(), options);
+    ASSERT_TRUE(near.ok()) << "attempt " << i << ": " << near.status();
+    std::unique_ptr<Connection> far = Accept(*listener);
+    ASSERT_NE(far, nullptr);
+    near->reset();
+    EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_F(SocketNetworkTest, ASourcePortInUseIsSaidSo) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  std::unique_ptr<Listener> taken = Listen("127.0.0.1");
+  const uint16_t port = taken->local().port;
+  auto refused = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("source port " + std::to_string(port) + " in use"));
+  taken.reset();
+  auto first = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto second = network_.Connect(listener->local(), {.source_host = "", .source_port = port});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
+  // The same port towards another place is another 5-tuple.
+  std::unique_ptr<Listener> elsewhere = Listen("127.0.0.1");
+  auto third = network_.Connect(elsewhere->local(), {.source_host = "", .source_port = port});
+  EXPECT_TRUE(third.ok()) << third.status();
+}
+
+TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  auto refused =
+      network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("192.0.2.1 is no address of this"));
+  auto mixed = network_.Connect(listener->local(), {.source_host = "::1", .source_port = 0});
+  EXPECT_EQ(mixed.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SocketNetworkTest, ANameThatDoesNotResolveIsSaidSo) {
+  auto refused = network_.Connect({.host = "no such host", .port = 1}, {});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("'no such host'"));
+}
+
+TEST_F(SocketNetworkTest, NobodyAtThePortIsUnavailableWithTheEndpoint) {
+  std::unique_ptr<Listener> gone = Listen("127.0.0.1");
+  const Endpoint to = gone->local();
+  gone.reset();
+  absl::StatusOr<std::unique_ptr<Connection>> near = network_.Connect(to, {});
+  const absl::Status status = near.ok() ? AwaitError(**near) : near.status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(ToString(to)));
+}
+
+TEST_F(SocketNetworkTest, ALargeWriteStopsAtTheBufferAndGoesOnWhenItIsRead) {
+  std::unique_ptr<Listener> listener = Listen("::1");
+  std::unique_ptr<Connection> near = *network_.Connect(listener->local(), {});
+  std::unique_ptr<Connection> far = Accept(*listener);
+  ASSERT_NE(far, nullptr);
+  std::string out(64 << 20, 'x');
+  std::string in(out.size(), '?');
+  size_t written = 0, read = 0;
+  bool stopped = false;
+  for (int i = 0; i < 100'000 && read < out.size(); ++i) {
+    if (near->writable() && written < out.size()) {
+      const iovec piece{.iov_base = out.data() + written, .iov_len = out.size() - written};
+      written += *near->Write({&piece, 1});
+      stopped = stopped || !near->writable();
+    } else if (far->readable()) {
+      const iovec piece{.iov_base = in.data() + read, .iov_len = in.size() - read};
+      read += *far->Read({&piece, 1});
+    } else {
+      ASSERT_GT(reactor_->Wait(kPatienceNs), 0) << written << " written, " << read << " read";
+    }
+  }
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  std::unique_ptr<Connection> near = *network_.Connect(listener->local(), {});
+  std::unique_ptr<Connection> far = Accept(*listener);
+  ASSERT_NE(far, nullptr);
+  std::string word = "farewell";
+  const iovec out{.iov_base = word.data(), .iov_len = word.size()};
+  ASSERT_EQ(*near->Write({&out, 1}), word.size());
+  near.reset();
+  std::string got(100, '\0');
+  const iovec in{.iov_base = got.data(), .iov_len = got.size()};
+  for (int i = 0; i < 100 && got[0] == '\0'; ++i) {
+    reactor_->Wait(kPatienceNs / 10);
+    if (far->readable()) {
+      EXPECT_EQ(*far->Read({&in, 1}), word.size());
+    }
+  }
+  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error sticks";
+}
+
+}  // namespace
+}  // namespace mccs
