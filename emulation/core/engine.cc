@@ -1,0 +1,278 @@
+#include "emulation/core/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "proto/fence_page.h"
+
+namespace mccs::emulation {
+namespace {
+
+// House rule for every wait: spin this long, then sleep.
+constexpr std::chrono::microseconds kSpin{20};
+constexpr int kPausesPerLook = 8;
+// The lock is held for well under a microsecond; going to sleep for it would cost many.
+constexpr int kLockAttempts = 200;
+// A question may do this much on the caller's thread.
+constexpr size_t kPollBytes = 256 * 1024;
+constexpr int kPollSteps = 16;
+constexpr std::chrono::milliseconds kLongestSleep{100};
+constexpr std::chrono::microseconds kFirstUnfencedPoll{50};
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+Engine::Engine(int gpus, int connections)
+    : gpus_(static_cast<size_t>(gpus)),
+      connections_(connections),
+      unfenced_poll_(kFirstUnfencedPoll) {
+  const Lock lock = Acquire();
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    gpus_[gpu].legacy = AddStream({.gpu = gpu, .kind = StreamKind::kLegacy});
+  }
+}
+
+Engine::Lock Engine::Acquire() {
+  Lock lock(mutex_, std::try_to_lock);
+  for (int i = 0; !lock.owns_lock() && i < kLockAttempts; ++i) {
+    Pause();
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
+}
+
+std::shared_ptr<Stream> Engine::CreateStream(const StreamOptions& options) {
+  const Lock lock = Acquire();
+  return AddStream(options);
+}
+
+std::shared_ptr<Stream> Engine::AddStream(const StreamOptions& options) {
+  Gpu& gpu = gpus_[options.gpu];
+  const size_t slot = gpu.next_queue++ % static_cast<size_t>(connections_);
+  if (slot == gpu.queues.size()) gpu.queues.push_back(std::make_unique<HardwareQueue>());
+  auto stream = std::make_shared<Stream>(next_stream_id_++, options, gpu.queues[slot].get());
+  std::erase_if(gpu.streams, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
+  gpu.streams.push_back(stream);
+  return stream;
+}
+
+Point Engine::Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
+                      bool caller_waits) {
+  const Lock lock = Acquire();
+  ++activity_;
+  const Point point{stream, ++stream->enqueued_};
+  AddLegacyOrder(*stream, &after);
+  std::erase_if(after, Reached);
+  HardwareQueue& queue = *stream->queue;
+  const auto* wait = std::get_if<WaitWord>(&work);
+  if (queue.entries.empty() && after.empty() && CostOf(work) == Cost::kInstant &&
+      (wait == nullptr || IsSatisfied(*wait))) {
+    Perform(work);
+    stream->completed_ = point.number;
+    if (!active_.empty() && AdvanceInstant() && watching_ == 0 && !active_.empty()) {
+      NudgeBackground();
+    }
+    return point;
+  }
+  queue.entries.push_back({std::move(work), std::move(after), stream, point.number});
+  if (queue.entries.size() == 1) {  // a new head: somebody has to look after it
+    if (!queue.active) active_.push_back(&queue);
+    queue.active = true;
+    Changed();
+    if (!caller_waits && watching_ == 0) NudgeBackground();
+  }
+  return point;
+}
+
+std::shared_ptr<Record> Engine::EnqueueRecord(const std::shared_ptr<Stream>& stream) {
+  auto record = std::make_shared<Record>();
+  record->point = Enqueue(stream, ReachRecord{record});
+  return record;
+}
+
+// The rule of the legacy default stream: its work begins after everything in the GPU's blocking
+// streams, and their later work begins after it.
+void Engine::AddLegacyOrder(const Stream& stream, std::vector<Point>* after) {
+  if (!stream.options.blocking) return;
+  Gpu& gpu = gpus_[stream.options.gpu];
+  if (stream.options.kind != StreamKind::kLegacy) {
+    after->push_back({gpu.legacy, gpu.legacy->enqueued_});
+    return;
+  }
+  for (const std::weak_ptr<Stream>& weak : gpu.streams) {
+    std::shared_ptr<Stream> other = weak.lock();
+    if (other == nullptr || other == gpu.legacy || !other->options.blocking) continue;
+    const uint64_t last = other->enqueued_;
+    after->push_back({std::move(other), last});
+  }
+}
+
+std::vector<Point> Engine::PendingOf(const std::shared_ptr<Stream>& stream) {
+  const Lock lock = Acquire();
+  std::vector<Point> points;
+  if (stream->options.kind == StreamKind::kLegacy) AddLegacyOrder(*stream, &points);
+  points.push_back({stream, stream->enqueued_});
+  std::erase_if(points, Reached);
+  return points;
+}
+
+std::vector<Point> Engine::PendingOfGpu(int gpu) {
+  const Lock lock = Acquire();
+  std::vector<Point> points;
+  for (const std::weak_ptr<Stream>& weak : gpus_[gpu].streams) {
+    std::shared_ptr<Stream> stream = weak.lock();
+    if (stream == nullptr) continue;
+    const uint64_t last = stream->enqueued_;
+    points.push_back({std::move(stream), last});
+  }
+  std::erase_if(points, Reached);
+  return points;
+}
+
+bool Engine::AllReached(std::span<const Point> points) {
+  return std::all_of(points.begin(), points.end(), Reached);
+}
+
+bool Engine::HeadReady(HardwareQueue& queue) {
+  if (queue.running || queue.entries.empty()) return false;
+  HardwareQueue::Entry& head = queue.entries.front();
+  while (!head.after.empty() && Reached(head.after.back())) head.after.pop_back();
+  if (!head.after.empty()) return false;
+  const auto* wait = std::get_if<WaitWord>(&head.work);
+  return wait == nullptr || IsSatisfied(*wait);
+}
+
+// The wait at the queue's head, where its word is all that the queue waits for.
+WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
+  if (queue.running || queue.entries.empty() || !queue.entries.front().after.empty()) return nullptr;
+  return std::get_if<WaitWord>(&queue.entries.front().work);
+}
+
+void Engine::FinishHead(HardwareQueue& queue) {
+  HardwareQueue::Entry& head = queue.entries.front();
+  if (const auto* wait = std::get_if<WaitWord>(&head.work); wait != nullptr && wait->announced) {
+    static_cast<wire::FenceLine*>(wait->word.address)->sleepers.fetch_sub(1);
+  }
+  MCCS_CHECK(head.stream->completed_ < head.number);
+  head.stream->completed_ = head.number;
+  queue.entries.pop_front();
+  ++queue.finished;
+  ++activity_;
+  queue.offered = false;
+  if (queue.entries.empty()) {
+    queue.active = false;
+    std::erase(active_, &queue);
+  }
+  unfenced_poll_ = kFirstUnfencedPoll;
+  Changed();
+}
+
+// Does all work in all queues that takes no time. Returns whether there was any.
+bool Engine::AdvanceInstant() {
+  bool any = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t i = 0; i < active_.size();) {
+      HardwareQueue& queue = *active_[i];
+      while (HeadReady(queue) && CostOf(queue.entries.front().work) == Cost::kInstant) {
+        Perform(queue.entries.front().work);
+        FinishHead(queue);
+        any = again = true;
+      }
+      if (queue.active) ++i;  // else the next one has taken its place
+    }
+  }
+  return any;
+}
+
+// REQUIRES: HeadReady(queue). Lets go of the lock meanwhile; the entry stays where it is.
+void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
+  queue.running = true;
+  const Work& work = queue.entries.front().work;
+  lock.unlock();
+  Perform(work);
+  lock = Acquire();
+  queue.running = false;
+  FinishHead(queue);
+}
+
+// The queues whose heads have to go on before `points` can be reached.
+std::vector<HardwareQueue*> Engine::NeededFor(std::span<const Point> points) {
+  std::vector<HardwareQueue*> needed;
+  ++search_;
+  const auto add = [&](const Point& point) {
+    HardwareQueue* queue = point.stream->queue;
+    if (Reached(point) || queue->mark == search_) return;
+    queue->mark = search_;
+    needed.push_back(queue);
+  };
+  for (const Point& point : points) add(point);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    for (const Point& point : needed[i]->entries.front().after) add(point);
+  }
+  return needed;
+}
+
+// Runs one head that `points` need. Returns whether there was one.
+bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const Allowance& allowance,
+                          bool watching) {
+  for (HardwareQueue* queue : NeededFor(points)) {
+    if (!HeadReady(*queue)) continue;
+    const Work& work = queue->entries.front().work;
+    if (CostOf(work) > allowance.cost || BytesOf(work) > allowance.bytes) continue;
+    // Whoever is busy does not watch the other queues' words.
+    if (watching && --watching_ == 0 && active_.size() > 1) NudgeBackground();
+    RunHead(lock, *queue);
+    if (watching) ++watching_;
+    return true;
+  }
+  return false;
+}
+
+void Engine::Wait(std::span<const Point> points) {
+  Lock lock = Acquire();
+  if (AllReached(points)) return;
+  ++watching_;
+  Clock::time_point spin_until = Clock::now() + kSpin;
+  for (;;) {
+    bool progress = AdvanceInstant();
+    if (AllReached(points)) break;
+    progress |= RunOneNeeded(lock, points, Allowance{}, true);
+    if (AllReached(points)) break;
+    const Clock::time_point now = Clock::now();
+    if (progress) {
+      spin_until = now + kSpin;
+    } else if (now < spin_until) {
+      lock.unlock();
+      for (int i = 0; i < kPausesPerLook; ++i) Pause();
+      lock = Acquire();
+    } else {
+      Sleep(lock, generation_, true, kLongestSleep);
+    }
+  }
+  if (--watching_ == 0 && !active_.empty()) NudgeBackground();
+}
+
+bool Engine::Poll(std::span<const Point> points) {
+  if (points.empty()) return true;
+  Lock lock = Acquire();
+  for (int step = 0; step < kPollSteps; ++step) {
+    AdvanceInstant();
+    if (AllReached(points)) return true;
+    if (!RunOneNeeded(lock, points, {.cost = Cost::kBounded, .bytes = kPollBytes}, false)) break;
+  }
+  AdvanceInstant();
+  if (!active_.empty() && watching_ == 0) NudgeBackground();
+  return AllReached(points);
+}
+
+}  // namespace mccs::emulation

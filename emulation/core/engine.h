@@ -1,0 +1,166 @@
+// The stream engine: what is enqueued runs in CUDA's order, without the host waiting for it.
+//
+// A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (round
+// robin). A queue is strictly first in, first out: work that cannot run yet holds up everything
+// behind it, of whatever stream, as on a GPU. Work may besides depend on points of other streams
+// (events, the legacy default stream's rule).
+//
+// Who moves things forward:
+//   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait that
+//                       is over already) is done there and then, as a GPU would within microseconds
+//   a waiting thread    does everything that it waits for, and whatever takes no time elsewhere;
+//                       then spins for 20 µs, then sleeps on the words that streams wait for
+//   a question          (cuStreamQuery) does the same once and without the program's code
+//   the background      one thread, made at the first work that is left over: does what nobody has
+//   thread              taken up for 50 µs, and sleeps on the words when nobody else does
+//   the callback thread runs host functions and kernels that nobody waits for, which may block;
+//                       made at the first of them
+//
+// One lock guards all of it, since the work in it is short; moving memory and running the program's
+// code happen without it.
+//
+// THREAD: any. LIFETIME: never ends, because its threads do not; a process may exit at any time.
+#ifndef MCCS_EMULATION_CORE_ENGINE_H_
+#define MCCS_EMULATION_CORE_ENGINE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "emulation/core/work.h"
+
+namespace mccs::emulation {
+
+enum class StreamKind { kLegacy, kPerThread, kCreated };
+
+struct StreamOptions {
+  int gpu = 0;
+  StreamKind kind = StreamKind::kCreated;
+  bool blocking = true;  // takes part in the legacy default stream's rule
+  int priority = 0;      // kept for questions; queues are served alike
+};
+
+struct HardwareQueue {
+  struct Entry {
+    Work work;
+    std::vector<Point> after;  // shrinks as they are reached
+    std::shared_ptr<Stream> stream;
+    uint64_t number = 0;
+  };
+  std::deque<Entry> entries;
+  uint64_t finished = 0;             // entries so far: names the present head
+  bool running = false;              // somebody does the head's work without the lock
+  bool offered = false;              // the head is left to the callback thread
+  bool active = false;               // has entries, and is in the engine's list
+  uint64_t seen_by_background = ~uint64_t{0};  // `finished` when the background thread saw the head ready
+  uint64_t mark = 0;                 // of the search for needed queues
+};
+
+// THREAD: what is not const is guarded by the engine's lock.
+class Stream {
+ public:
+  Stream(uint64_t id, const StreamOptions& options, HardwareQueue* queue)
+      : id(id), options(options), queue(queue) {}
+  const uint64_t id;
+  const StreamOptions options;
+  HardwareQueue* const queue;
+
+ private:
+  friend class Engine;
+  uint64_t enqueued_ = 0;
+  uint64_t completed_ = 0;
+};
+
+class Engine {
+ public:
+  Engine(int gpus, int connections);
+
+  std::shared_ptr<Stream> CreateStream(const StreamOptions& options);
+  const std::shared_ptr<Stream>& legacy_stream(int gpu) const { return gpus_[gpu].legacy; }
+
+  // Appends to a stream; `after` are further points to be reached first. `caller_waits`: a Wait
+  // follows at once, so the background thread need not hear of it.
+  // ENSURES: the returned point is reached once the work is done.
+  Point Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after = {},
+                bool caller_waits = false);
+  std::shared_ptr<Record> EnqueueRecord(const std::shared_ptr<Stream>& stream);
+
+  // What a synchronisation with a stream, or with a whole GPU, has to wait for.
+  std::vector<Point> PendingOf(const std::shared_ptr<Stream>& stream);
+  std::vector<Point> PendingOfGpu(int gpu);
+
+  // Blocks until all points are reached.
+  void Wait(std::span<const Point> points);
+  // Whether they are reached, after a push.
+  bool Poll(std::span<const Point> points);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+  struct Gpu {
+    std::vector<std::unique_ptr<HardwareQueue>> queues;
+    std::shared_ptr<Stream> legacy;
+    std::vector<std::weak_ptr<Stream>> streams;
+    size_t next_queue = 0;
+  };
+  // What a caller may do on its way: a question moves little memory and runs no code.
+  struct Allowance {
+    Cost cost = Cost::kUnbounded;
+    size_t bytes = ~size_t{0};
+  };
+
+  Lock Acquire();
+
+  // All below: the lock is held, and held again on return.
+  std::shared_ptr<Stream> AddStream(const StreamOptions& options);
+  void AddLegacyOrder(const Stream& stream, std::vector<Point>* after);
+  static bool Reached(const Point& point) { return point.stream->completed_ >= point.number; }
+  static bool AllReached(std::span<const Point> points);
+  static bool HeadReady(HardwareQueue& queue);
+  static WaitWord* BlockedWait(HardwareQueue& queue);
+  void FinishHead(HardwareQueue& queue);
+  bool AdvanceInstant();
+  void RunHead(Lock& lock, HardwareQueue& queue);
+  std::vector<HardwareQueue*> NeededFor(std::span<const Point> points);
+  bool RunOneNeeded(Lock& lock, std::span<const Point> points, const Allowance& allowance,
+                    bool watching);
+
+  // engine_sleep.cc
+  void Changed();
+  void NudgeBackground();
+  void Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words, Clock::duration limit);
+  void BackgroundLoop();
+  bool RunOverdue(Lock& lock, bool* young);
+  void OfferToCallbacks(HardwareQueue& queue);
+  void CallbackLoop();
+
+  std::mutex mutex_;
+  std::vector<Gpu> gpus_;
+  const int connections_;
+  uint64_t next_stream_id_ = 1;
+  std::vector<HardwareQueue*> active_;  // queues with entries
+  uint64_t search_ = 0;                 // current value of HardwareQueue::mark
+  uint64_t activity_ = 0;               // grows with each enqueueing and each end of work
+  int watching_ = 0;                    // threads in Wait that look after all words
+
+  // A futex: changes whenever a sleeping thread should look again. Sleepers read it under the lock.
+  std::atomic<uint32_t> generation_{0};
+  int sleeping_on_generation_ = 0;
+  Clock::duration unfenced_poll_;  // grows while words without a bell stay as they are
+
+  enum class Background { kAbsent, kAwake, kAsleep };
+  Background background_ = Background::kAbsent;
+  std::atomic<uint32_t> background_bell_{0};
+  bool callbacks_started_ = false;
+  std::condition_variable callbacks_offered_;
+};
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_CORE_ENGINE_H_

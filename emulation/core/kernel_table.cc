@@ -1,0 +1,120 @@
+#include "emulation/core/kernel_table.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+namespace mccs::emulation {
+namespace {
+
+constexpr uint32_t kMaxArguments = 4096;
+constexpr size_t kArgumentAlignment = 16;
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + kArgumentAlignment - 1) / kArgumentAlignment * kArgumentAlignment;
+}
+
+}  // namespace
+
+bool KernelTable::Register(const MccsEmulatedKernel& kernel) {
+  if (kernel.struct_bytes < sizeof(MccsEmulatedKernel) || kernel.name == nullptr ||
+      kernel.run == nullptr || kernel.argument_count > kMaxArguments ||
+      (kernel.argument_count > 0 && kernel.argument_bytes == nullptr)) {
+    return false;
+  }
+  auto entry = std::make_shared<HostKernel>();
+  entry->run = kernel.run;
+  entry->argument_bytes.assign(kernel.argument_bytes,
+                               kernel.argument_bytes + kernel.argument_count);
+  std::lock_guard lock(mutex_);
+  kernels_[kernel.name] = std::move(entry);
+  return true;
+}
+
+const NamedKernel* KernelTable::Name(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<NamedKernel>& entry = names_[name];
+  if (entry == nullptr) {
+    entry = std::make_unique<NamedKernel>(NamedKernel{name});
+    handles_.insert(entry.get());
+  }
+  return entry.get();
+}
+
+bool KernelTable::IsHandle(const void* handle) const {
+  std::lock_guard lock(mutex_);
+  return handles_.contains(handle);
+}
+
+std::shared_ptr<const HostKernel> KernelTable::Find(const std::string& name) {
+  std::call_once(objects_loaded_, [this] { LoadObjects(); });
+  std::lock_guard lock(mutex_);
+  const auto found = kernels_.find(name);
+  if (found != kernels_.end()) return found->second;
+  if (missed_.insert(name).second) {
+    fprintf(stderr,
+            "emulated CUDA: no host version of kernel %s; write one "
+            "(mccs_emulation_kernel.h) and name its shared object in MCCS_EMULATION_KERNELS\n",
+            name.c_str());
+  }
+  return nullptr;
+}
+
+void KernelTable::LoadObjects() {
+  std::istringstream paths(objects_);
+  for (std::string path; std::getline(paths, path, ':');) {
+    if (!path.empty()) LoadObject(path);
+  }
+}
+
+void KernelTable::LoadObject(const std::string& path) {
+  void* object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (object == nullptr) {
+    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s\n", dlerror());
+    return;
+  }
+  const auto entry =
+      reinterpret_cast<MccsEmulatedKernelsFunction>(dlsym(object, MCCS_EMULATED_KERNELS_ENTRY));
+  if (entry == nullptr) {
+    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s has no function %s\n", path.c_str(),
+            MCCS_EMULATED_KERNELS_ENTRY);
+    return;
+  }
+  size_t count = 0;
+  const MccsEmulatedKernel* kernels = entry(&count);
+  for (size_t i = 0; i < count; ++i) {
+    if (Register(kernels[i])) continue;
+    fprintf(stderr, "emulated CUDA: MCCS_EMULATION_KERNELS: %s: description %zu is malformed\n",
+            path.c_str(), i);
+  }
+}
+
+std::function<void()> PrepareLaunch(std::shared_ptr<const HostKernel> kernel,
+                                    const MccsEmulatedLaunch& launch, void* const* arguments) {
+  size_t total = 0;
+  for (const uint32_t bytes : kernel->argument_bytes) total += RoundUp(bytes);
+  // Aligned by the unit: an argument may be a vector type.
+  struct alignas(kArgumentAlignment) Unit {
+    std::byte bytes[kArgumentAlignment];
+  };
+  auto copies = std::make_shared<std::vector<Unit>>(total / kArgumentAlignment);
+  size_t at = 0;
+  for (size_t i = 0; i < kernel->argument_bytes.size(); ++i) {
+    memcpy(copies->data() + at, arguments[i], kernel->argument_bytes[i]);
+    at += RoundUp(kernel->argument_bytes[i]) / kArgumentAlignment;
+  }
+  return [kernel = std::move(kernel), launch, copies = std::move(copies)] {
+    std::vector<void*> pointers;
+    size_t unit = 0;
+    for (const uint32_t bytes : kernel->argument_bytes) {
+      pointers.push_back(copies->data() + unit);
+      unit += RoundUp(bytes) / kArgumentAlignment;
+    }
+    kernel->run(&launch, pointers.data());
+  };
+}
+
+}  // namespace mccs::emulation

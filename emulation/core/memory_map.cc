@@ -1,0 +1,241 @@
+#include "emulation/core/memory_map.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "emulation/core/sealed_memory.h"
+#include "proto/fence_page.h"
+
+namespace mccs::emulation {
+namespace {
+
+void Unmap(const Region& region) {
+  CloseSealedMemory(reinterpret_cast<void*>(region.base), region.mapped_bytes, region.fd);
+}
+
+// Whether every page from `address` on is mapped; makes them present, as pinning does.
+bool IsMapped(uintptr_t address, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = address / page * page;
+  const size_t length = address + bytes - first;
+  if (madvise(reinterpret_cast<void*>(first), length, MADV_POPULATE_READ) == 0) return true;
+  return errno != ENOMEM && errno != EFAULT;  // a kernel without this advice cannot tell
+}
+
+bool BeginsWithFenceHeader(uintptr_t address, size_t bytes) {
+  if (bytes < sizeof(wire::FencePageHeader) || address % alignof(wire::FencePageHeader) != 0) {
+    return false;
+  }
+  uint64_t magic = 0;
+  memcpy(&magic, reinterpret_cast<const void*>(address), sizeof(magic));
+  return magic == wire::kFencePageMagic;
+}
+
+}  // namespace
+
+MemoryMap::MemoryMap(int gpus, uint64_t capacity_bytes)
+    : used_bytes_(static_cast<size_t>(gpus)), capacity_bytes_(capacity_bytes) {}
+
+bool MemoryMap::Reserve(int gpu, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  uint64_t& used = used_bytes_[static_cast<size_t>(gpu)];
+  if (bytes > capacity_bytes_ || used > capacity_bytes_ - bytes) return false;
+  used += bytes;
+  return true;
+}
+
+CUresult MemoryMap::Allocate(RegionKind kind, int gpu, int physical, size_t bytes,
+                             CUdeviceptr* address) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > capacity_bytes_) return CUDA_ERROR_OUT_OF_MEMORY;
+  const size_t mapped = RoundUpToPages(bytes);
+  if (!Reserve(gpu, mapped)) return CUDA_ERROR_OUT_OF_MEMORY;
+  SealedMemory memory;
+  const CUresult result = MakeSealedMemory(mapped, physical, &memory);
+  if (result != CUDA_SUCCESS) {
+    std::lock_guard lock(mutex_);
+    used_bytes_[static_cast<size_t>(gpu)] -= mapped;
+    return result;
+  }
+  Region region;
+  region.kind = kind;
+  region.base = reinterpret_cast<uintptr_t>(memory.address);
+  region.bytes = bytes;
+  region.mapped_bytes = mapped;
+  region.gpu = gpu;
+  region.fd = memory.fd;
+  region.handle = memory.handle;
+  *address = region.base;
+  return Insert(std::move(region));
+}
+
+CUresult MemoryMap::AllocateHost(int gpu, size_t bytes, unsigned flags, void** address) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Region region;
+  region.kind = RegionKind::kHost;
+  region.mapped_bytes = RoundUpToPages(bytes);
+  void* memory = MapAnonymous(region.mapped_bytes);
+  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  region.base = reinterpret_cast<uintptr_t>(memory);
+  region.bytes = bytes;
+  region.gpu = gpu;
+  region.flags = flags;
+  *address = memory;
+  return Insert(std::move(region));
+}
+
+CUresult MemoryMap::Register(int gpu, void* address, size_t bytes, unsigned flags) {
+  const auto base = reinterpret_cast<uintptr_t>(address);
+  if (base == 0 || bytes == 0 || base + bytes < base) return CUDA_ERROR_INVALID_VALUE;
+  if (!IsMapped(base, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  Region region;
+  region.kind = RegionKind::kRegistered;
+  region.base = base;
+  region.bytes = bytes;
+  region.gpu = gpu;
+  region.flags = flags;
+  region.fence_page = BeginsWithFenceHeader(base, bytes);
+  return Insert(std::move(region));
+}
+
+// CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED where the region overlaps another.
+CUresult MemoryMap::Insert(Region region) {
+  std::lock_guard lock(mutex_);
+  auto next = regions_.lower_bound(region.base);
+  // Memory that we mapped just now lies over no other: what seems to be there was registered and then
+  // unmapped by the program without a word.
+  if (region.mapped_bytes > 0) {
+    while (next != regions_.end() && next->first - region.base < region.bytes) {
+      next = regions_.erase(next);
+    }
+    while (next != regions_.begin() && std::prev(next)->second.Contains(region.base, 1)) {
+      next = regions_.erase(std::prev(next));
+    }
+  }
+  const bool hits_next = next != regions_.end() && next->first - region.base < region.bytes;
+  const bool hits_previous =
+      next != regions_.begin() && std::prev(next)->second.Contains(region.base, 1);
+  if (hits_next || hits_previous) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  region.buffer_id = ++last_buffer_id_;
+  regions_.emplace_hint(next, region.base, std::move(region));
+  return CUDA_SUCCESS;
+}
+
+template <typename Accept>
+std::optional<Region> MemoryMap::Remove(uintptr_t address, Accept accept) {
+  std::lock_guard lock(mutex_);
+  const auto found = regions_.find(address);
+  if (found == regions_.end() || !accept(found->second.kind)) return std::nullopt;
+  Region region = std::move(found->second);
+  regions_.erase(found);
+  if (region.fd >= 0) used_bytes_[static_cast<size_t>(region.gpu)] -= region.mapped_bytes;
+  return region;
+}
+
+CUresult MemoryMap::Free(CUdeviceptr address) {
+  const std::optional<Region> region = Remove(address, [](RegionKind kind) {
+    return kind == RegionKind::kDevice || kind == RegionKind::kPool || kind == RegionKind::kManaged;
+  });
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  Unmap(*region);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryMap::FreeHost(void* address) {
+  const std::optional<Region> region =
+      Remove(reinterpret_cast<uintptr_t>(address),
+             [](RegionKind kind) { return kind == RegionKind::kHost; });
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  Unmap(*region);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryMap::Unregister(void* address) {
+  const std::optional<Region> region =
+      Remove(reinterpret_cast<uintptr_t>(address),
+             [](RegionKind kind) { return kind == RegionKind::kRegistered; });
+  return region ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+CUresult MemoryMap::Export(CUdeviceptr address, CUipcMemHandle* handle) const {
+  static_assert(sizeof(CUipcMemHandle) == sizeof(MccsEmulationIpcHandle));
+  const std::optional<Region> region = Find(address);
+  if (!region || region->kind != RegionKind::kDevice || region->base != address) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  memcpy(handle, &region->handle, sizeof(*handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult MemoryMap::Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address) {
+  MccsEmulationIpcHandle wanted;
+  memcpy(&wanted, &handle, sizeof(wanted));
+  if (wanted.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as CUDA: only in another process
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& [base, region] : regions_) {
+      if (region.kind != RegionKind::kImported || region.gpu != gpu) continue;
+      if (memcmp(&region.handle, &wanted, sizeof(wanted)) != 0) continue;
+      ++region.opened;
+      *address = base;
+      return CUDA_SUCCESS;
+    }
+  }
+  SealedMemory memory;
+  const CUresult result = OpenSealedMemory(wanted, &memory);
+  if (result != CUDA_SUCCESS) return result;
+  Region region;
+  region.kind = RegionKind::kImported;
+  region.base = reinterpret_cast<uintptr_t>(memory.address);
+  region.bytes = region.mapped_bytes = wanted.bytes;
+  region.gpu = gpu;
+  region.handle = wanted;
+  region.opened = 1;
+  *address = region.base;
+  return Insert(std::move(region));
+}
+
+CUresult MemoryMap::CloseImported(CUdeviceptr address) {
+  Region closed;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = regions_.find(address);
+    if (found == regions_.end() || found->second.kind != RegionKind::kImported) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (--found->second.opened > 0) return CUDA_SUCCESS;
+    closed = std::move(found->second);
+    regions_.erase(found);
+  }
+  Unmap(closed);
+  return CUDA_SUCCESS;
+}
+
+std::optional<Region> MemoryMap::FindLocked(uintptr_t address) const {
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return std::nullopt;
+  const Region& region = std::prev(after)->second;
+  if (!region.Contains(address, 1)) return std::nullopt;
+  return region;
+}
+
+std::optional<Region> MemoryMap::Find(uintptr_t address) const {
+  std::lock_guard lock(mutex_);
+  return FindLocked(address);
+}
+
+bool MemoryMap::IsKnown(uintptr_t address, size_t bytes) const {
+  const std::optional<Region> region = Find(address);
+  return region && region->Contains(address, bytes);
+}
+
+uint64_t MemoryMap::used_bytes(int gpu) const {
+  std::lock_guard lock(mutex_);
+  return used_bytes_[static_cast<size_t>(gpu)];
+}
+
+}  // namespace mccs::emulation

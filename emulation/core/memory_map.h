@@ -1,0 +1,105 @@
+// Which addresses of this process CUDA knows: device memory, pinned and registered host memory, and
+// device memory of other processes.
+//
+// Emulated device memory is a sealed memfd per allocation, so that another process can map it
+// (mccs_emulation_ipc.h). A device pointer is an ordinary pointer: the host may dereference it, which
+// a GPU's driver would punish.
+//
+// THREAD: any; one lock inside. Nothing here waits for streams: whoever frees lets the work finish
+// first. Errors are CUresult, the language of the library that this belongs to.
+#ifndef MCCS_EMULATION_CORE_MEMORY_MAP_H_
+#define MCCS_EMULATION_CORE_MEMORY_MAP_H_
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "emulation/include/mccs_emulation_ipc.h"
+
+namespace mccs::emulation {
+
+enum class RegionKind {
+  kDevice,      // cuMemAlloc: exportable
+  kPool,        // cuMemAllocAsync: like a pool's memory, without legacy IPC
+  kManaged,     // cuMemAllocManaged
+  kHost,        // cuMemHostAlloc
+  kRegistered,  // cuMemHostRegister: the program's own memory
+  kImported,    // cuIpcOpenMemHandle
+};
+
+struct Region {
+  RegionKind kind = RegionKind::kDevice;
+  uintptr_t base = 0;
+  size_t bytes = 0;         // as asked for
+  size_t mapped_bytes = 0;  // whole pages; 0 for kRegistered
+  int gpu = 0;              // ordinal that the program sees; for host memory, who was current
+  uint64_t buffer_id = 0;   // never used twice in a process
+  unsigned flags = 0;       // as given to cuMemHostAlloc or cuMemHostRegister
+  int fd = -1;              // the memfd, where there is one
+  MccsEmulationIpcHandle handle{};  // kDevice and kImported
+  int opened = 0;                   // kImported: how often
+  bool fence_page = false;          // kRegistered: begins with a FencePageHeader
+
+  bool IsDeviceMemory() const {
+    return kind == RegionKind::kDevice || kind == RegionKind::kPool ||
+           kind == RegionKind::kImported;
+  }
+  bool Contains(uintptr_t address, size_t length) const {
+    return address >= base && length <= bytes && address - base <= bytes - length;
+  }
+};
+
+class MemoryMap {
+ public:
+  // `capacity_bytes`: what each GPU has, counted in this process alone.
+  MemoryMap(int gpus, uint64_t capacity_bytes);
+
+  // Device memory of `gpu`, which has the ordinal `physical` in its host. `kind`: kDevice, kPool or
+  // kManaged. CUDA_ERROR_OUT_OF_MEMORY beyond the capacity.
+  CUresult Allocate(RegionKind kind, int gpu, int physical, size_t bytes, CUdeviceptr* address);
+  CUresult AllocateHost(int gpu, size_t bytes, unsigned flags, void** address);
+  // Takes in memory of the program's own. It must be mapped.
+  CUresult Register(int gpu, void* address, size_t bytes, unsigned flags);
+
+  // The end of a region that begins at `address` and is of one of the kinds that the call is for.
+  CUresult Free(CUdeviceptr address);
+  CUresult FreeHost(void* address);
+  CUresult Unregister(void* address);
+
+  // The handle of the allocation that begins at `address`.
+  CUresult Export(CUdeviceptr address, CUipcMemHandle* handle) const;
+  // Maps another process's allocation; a second time gives the same address, and wants a second Close.
+  CUresult Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address);
+  CUresult CloseImported(CUdeviceptr address);
+
+  std::optional<Region> Find(uintptr_t address) const;
+  // Whether a GPU may touch these bytes: all of them lie in one region.
+  bool IsKnown(uintptr_t address, size_t bytes) const;
+
+  // Bytes of `gpu` in use by this process.
+  uint64_t used_bytes(int gpu) const;
+  uint64_t capacity_bytes() const { return capacity_bytes_; }
+
+ private:
+  CUresult Insert(Region region);
+  // Takes out the region that begins at `address` if `accept` likes its kind, else empty.
+  template <typename Accept>
+  std::optional<Region> Remove(uintptr_t address, Accept accept);
+  bool Reserve(int gpu, size_t bytes);
+  std::optional<Region> FindLocked(uintptr_t address) const;
+
+  mutable std::mutex mutex_;
+  std::map<uintptr_t, Region> regions_;  // by base
+  std::vector<uint64_t> used_bytes_;     // by gpu
+  const uint64_t capacity_bytes_;
+  uint64_t last_buffer_id_ = 0;
+};
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_CORE_MEMORY_MAP_H_

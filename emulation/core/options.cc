@@ -1,0 +1,75 @@
+#include "emulation/core/options.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+
+namespace mccs::emulation {
+namespace {
+
+// Reads variable `name` into `*value` where it is set. Returns false, after a word on stderr, where
+// it is no number from `least` to `most`.
+bool ReadCount(const char* name, int least, int most, int* value) {
+  const char* text = getenv(name);
+  if (text == nullptr) return true;
+  const std::string copy(text);
+  int parsed = 0;
+  const auto [end, error] = std::from_chars(copy.data(), copy.data() + copy.size(), parsed);
+  if (error != std::errc() || end != copy.data() + copy.size() || parsed < least || parsed > most) {
+    fprintf(stderr, "emulated CUDA: %s=\"%s\" is not a number from %d to %d\n", name, text, least,
+            most);
+    return false;
+  }
+  *value = parsed;
+  return true;
+}
+
+std::string HostName() {
+  if (const char* name = getenv("MCCS_EMULATED_HOST"); name != nullptr && *name != '\0') return name;
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
+  return name;
+}
+
+}  // namespace
+
+std::optional<uint64_t> ParseBytes(const std::string& text) {
+  uint64_t number = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error != std::errc()) return std::nullopt;
+  const std::string suffix(end, last);
+  int shift = 0;
+  if (suffix == "K") shift = 10;
+  if (suffix == "M") shift = 20;
+  if (suffix == "G") shift = 30;
+  if (suffix == "T") shift = 40;
+  if ((shift == 0 && !suffix.empty()) || number > (UINT64_MAX >> shift)) return std::nullopt;
+  return number << shift;
+}
+
+std::optional<Options> ReadOptions() {
+  Options options;
+  options.host = HostName();
+  bool good = ReadCount("MCCS_EMULATED_GPUS", 0, kMaxGpus, &options.gpus);
+  good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
+  if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
+    const std::optional<uint64_t> bytes = ParseBytes(text);
+    if (!bytes) {
+      fprintf(stderr,
+              "emulated CUDA: MCCS_EMULATED_MEMORY=\"%s\" is not a number of bytes such as 80G\n",
+              text);
+      good = false;
+    } else {
+      options.memory_bytes = *bytes;
+    }
+  }
+  if (const char* text = getenv("MCCS_EMULATION_KERNELS")) options.kernels = text;
+  if (const char* text = getenv("CUDA_VISIBLE_DEVICES")) options.visible_devices = text;
+  if (!good) return std::nullopt;
+  return options;
+}
+
+}  // namespace mccs::emulation

@@ -1,0 +1,105 @@
+#include "emulation/core/process.h"
+
+#include <pthread.h>
+
+#include <mutex>
+#include <utility>
+
+namespace mccs::emulation {
+namespace {
+
+std::atomic<Process*> g_process{nullptr};  // never deleted; see process.h
+std::atomic<bool> g_forked{false};         // a child whose parent had used CUDA
+std::mutex g_start;                        // guards the making only
+
+void AfterForkInChild() { g_forked.store(true); }
+
+}  // namespace
+
+Process::Process(Options given)
+    : options(std::move(given)),
+      gpus(VisibleGpus(options)),
+      memory(static_cast<int>(gpus.size()), options.memory_bytes),
+      engine(static_cast<int>(gpus.size()), options.connections),
+      kernels(options.kernels) {
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    contexts.push_back(std::make_unique<Context>());
+    contexts.back()->gpu = static_cast<int>(i);
+  }
+}
+
+CUresult PeerAccess::Enable(int gpu, int peer) {
+  if (gpu == peer) return CUDA_ERROR_INVALID_DEVICE;
+  std::lock_guard lock(mutex_);
+  const bool added = enabled_.emplace(gpu, peer).second;
+  return added ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
+
+CUresult PeerAccess::Disable(int gpu, int peer) {
+  std::lock_guard lock(mutex_);
+  const bool removed = enabled_.erase({gpu, peer}) > 0;
+  return removed ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+ThreadState& CurrentThread() {
+  thread_local ThreadState state;
+  return state;
+}
+
+CUresult StartProcess() {
+  if (g_forked.load()) return CUDA_ERROR_NOT_INITIALIZED;
+  // Acquire: pairs with the release below; whoever sees the process sees it whole.
+  Process* process = g_process.load(std::memory_order_acquire);
+  if (process == nullptr) {
+    std::lock_guard lock(g_start);
+    process = g_process.load(std::memory_order_relaxed);
+    if (process == nullptr) {
+      std::optional<Options> options = ReadOptions();
+      if (!options) return CUDA_ERROR_INVALID_VALUE;
+      process = new Process(std::move(*options));
+      pthread_atfork(nullptr, nullptr, AfterForkInChild);
+      g_process.store(process, std::memory_order_release);
+    }
+  }
+  return process->gpus.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
+
+CUresult Session::Enter() {
+  // Acquire: pairs with the release in StartProcess.
+  process = g_process.load(std::memory_order_acquire);
+  if (process == nullptr || g_forked.load(std::memory_order_relaxed)) {
+    return CUDA_ERROR_NOT_INITIALIZED;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Session::EnterContext() {
+  if (const CUresult result = Enter(); result != CUDA_SUCCESS) return result;
+  const ThreadState& thread = CurrentThread();
+  if (thread.contexts.empty() || thread.contexts.back() < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  gpu = thread.contexts.back();
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Stream> Session::FindStream(CUstream handle) const {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return process->engine.legacy_stream(gpu);
+  if (handle != CU_STREAM_PER_THREAD) return process->streams.Find(handle);
+  std::shared_ptr<Stream>& own = CurrentThread().default_streams[gpu];
+  if (own == nullptr) {
+    own = process->engine.CreateStream({.gpu = gpu, .kind = StreamKind::kPerThread});
+  }
+  return own;
+}
+
+CUcontext Session::ContextOf(int ordinal) const {
+  return reinterpret_cast<CUcontext>(process->contexts[static_cast<size_t>(ordinal)].get());
+}
+
+int Session::GpuOf(CUcontext context) const {
+  for (const std::unique_ptr<Context>& candidate : process->contexts) {
+    if (reinterpret_cast<CUcontext>(candidate.get()) == context) return candidate->gpu;
+  }
+  return -1;
+}
+
+}  // namespace mccs::emulation

@@ -1,0 +1,154 @@
+#include "emulation/core/sealed_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace mccs::emulation {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+std::string MemfdName(uint64_t secret) {
+  char name[64];
+  snprintf(name, sizeof(name), MCCS_EMULATION_MEMFD_PREFIX "%016" PRIx64, secret);
+  return name;
+}
+
+// memfd_create; where descriptors run out, once more under the hard limit: each allocation needs one,
+// and programs that never needed more than 1,024 have as many tensors.
+int MakeMemfd(const std::string& name) {
+  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd >= 0 || errno != EMFILE) return fd;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return -1;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  return memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+// Maps the whole file. Large mappings begin at a huge page's boundary and may be made of such pages.
+void* MapShared(int fd, size_t bytes) {
+  if (bytes < kHugePage) {
+    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return address == MAP_FAILED ? nullptr : address;
+  }
+  void* reserved = mmap(nullptr, bytes + kHugePage, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  const auto start = reinterpret_cast<uintptr_t>(reserved);
+  const uintptr_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
+  void* address = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_FIXED, fd, 0);
+  if (address == MAP_FAILED) {
+    munmap(reserved, bytes + kHugePage);
+    return nullptr;
+  }
+  if (aligned > start) munmap(reserved, aligned - start);
+  const uintptr_t end = start + bytes + kHugePage;
+  if (end > aligned + bytes) {
+    munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
+  }
+  madvise(address, bytes, MADV_HUGEPAGE);  // advice: a system without huge pages says no
+  return address;
+}
+
+CUresult Refuse(const MccsEmulationIpcHandle& handle, const char* why) {
+  fprintf(stderr, "emulated CUDA: cannot open memory of process %d (descriptor %d): %s\n",
+          handle.pid, handle.fd, why);
+  return CUDA_ERROR_MAP_FAILED;
+}
+
+bool NameMatches(const std::string& path, uint64_t secret) {
+  char target[128] = {};
+  if (readlink(path.c_str(), target, sizeof(target) - 1) < 0) return false;
+  return std::string(target).rfind("/memfd:" + MemfdName(secret), 0) == 0;
+}
+
+}  // namespace
+
+size_t RoundUpToPages(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) / page * page;
+}
+
+CUresult MakeSealedMemory(size_t bytes, int physical_gpu, SealedMemory* memory) {
+  uint64_t secret = 0;
+  if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) return CUDA_ERROR_OPERATING_SYSTEM;
+  UniqueFd fd(MakeMemfd(MemfdName(secret)));
+  if (!fd.valid()) {
+    fprintf(stderr, "emulated CUDA: no descriptor for device memory: %s; raise ulimit -n\n",
+            strerror(errno));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  struct stat status;
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0 || fstat(fd.get(), &status) != 0) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  memory->address = MapShared(fd.get(), bytes);
+  if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  MccsEmulationIpcHandle& handle = memory->handle;
+  handle = {};
+  handle.magic = MCCS_EMULATION_IPC_MAGIC;
+  handle.version = MCCS_EMULATION_IPC_VERSION;
+  handle.pid = getpid();
+  handle.fd = fd.get();
+  handle.device = status.st_dev;
+  handle.inode = status.st_ino;
+  handle.bytes = bytes;
+  handle.secret = secret;
+  handle.gpu = static_cast<uint32_t>(physical_gpu);
+  memory->fd = fd.Release();
+  return CUDA_SUCCESS;
+}
+
+CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* memory) {
+  if (handle.magic != MCCS_EMULATION_IPC_MAGIC || handle.version != MCCS_EMULATION_IPC_VERSION) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::string path =
+      "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
+  // The name first: opening a stranger's descriptor (a pipe, a terminal) could block or do harm.
+  if (!NameMatches(path, handle.secret)) {
+    return Refuse(handle, "the process is gone, may not be looked into, or has freed the memory");
+  }
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat status;
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return Refuse(handle, strerror(errno));
+  if (status.st_dev != handle.device || status.st_ino != handle.inode ||
+      static_cast<uint64_t>(status.st_size) != handle.bytes || handle.bytes == 0) {
+    return Refuse(handle, "the descriptor stands for other memory");
+  }
+  if ((fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals) return Refuse(handle, "not sealed");
+  memory->address = MapShared(fd.get(), handle.bytes);
+  if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  memory->handle = handle;
+  memory->fd = -1;  // the mapping holds the memory
+  return CUDA_SUCCESS;
+}
+
+void CloseSealedMemory(void* address, size_t bytes, int fd) {
+  munmap(address, bytes);
+  if (fd >= 0) close(fd);
+}
+
+void* MapAnonymous(size_t bytes) {
+  void* address =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
+}  // namespace mccs::emulation

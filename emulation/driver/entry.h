@@ -1,0 +1,40 @@
+// What the driver's entry points share.
+//
+// Each function of the API is defined under the name that cuda.h gives it (cuMemAlloc is
+// cuMemAlloc_v2). Variants for per-thread default streams differ in one thing: what stream 0 means.
+#ifndef MCCS_EMULATION_DRIVER_ENTRY_H_
+#define MCCS_EMULATION_DRIVER_ENTRY_H_
+
+#include <cuda.h>
+
+#include "emulation/core/process.h"
+
+// Leaves the function unless CUDA is initialised (ENTER) and a context is current (ENTER_CONTEXT).
+#define MCCS_ENTER(session)                                           \
+  ::mccs::emulation::Session session;                                 \
+  if (const CUresult entered = session.Enter(); entered != CUDA_SUCCESS) return entered
+#define MCCS_ENTER_CONTEXT(session)                                   \
+  ::mccs::emulation::Session session;                                 \
+  if (const CUresult entered = session.EnterContext(); entered != CUDA_SUCCESS) return entered
+
+// Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
+// that take a stream, ptds for those that use the default one. The parameters are in parentheses, the
+// arguments to pass on follow.
+#define MCCS_JOIN2(a, b) a##_##b
+#define MCCS_JOIN(a, b) MCCS_JOIN2(a, b)
+#define MCCS_PER_THREAD(name, suffix, parameters, ...) \
+  extern "C" CUresult MCCS_JOIN(name, suffix) parameters { return name(__VA_ARGS__); }
+
+namespace mccs::emulation {
+
+// Stream 0 of a per-thread variant.
+inline CUstream OwnStream(CUstream stream) {
+  return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
+}
+
+// Waits for a whole GPU, as a free does.
+void WaitForGpu(const Session& session);
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_DRIVER_ENTRY_H_

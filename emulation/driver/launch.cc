@@ -1,0 +1,176 @@
+// Modules, functions and launches. There is no code in the emulation's modules: a function is a name,
+// and a launch runs the host version that is registered under it.
+
+#include <cstring>
+
+#include "emulation/driver/entry.h"
+
+using mccs::emulation::HostKernel;
+using mccs::emulation::NamedKernel;
+using mccs::emulation::OwnStream;
+using mccs::emulation::Session;
+
+namespace {
+
+// All modules and libraries are this one: any name can be asked of it.
+char g_module;
+
+CUresult GetFunction(const char* name, CUfunction* function) {
+  MCCS_ENTER(session);
+  if (name == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const NamedKernel* kernel = session.process->kernels.Name(name);
+  *function = reinterpret_cast<CUfunction>(const_cast<NamedKernel*>(kernel));
+  return CUDA_SUCCESS;
+}
+
+// The name behind a handle, or null.
+const NamedKernel* Named(const Session& session, const void* handle) {
+  if (!session.process->kernels.IsHandle(handle)) return nullptr;
+  return static_cast<const NamedKernel*>(handle);
+}
+
+CUresult Launch(CUfunction function, MccsEmulatedLaunch launch, CUstream stream, void** parameters,
+                void** extra) {
+  MCCS_ENTER_CONTEXT(session);
+  const NamedKernel* name = Named(session, function);
+  const auto found = session.FindStream(stream);
+  if (name == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<const HostKernel> kernel = session.process->kernels.Find(name->name);
+  if (kernel == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  // One packed buffer instead of pointers: nobody of NCCL's world launches so.
+  if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
+  if (parameters == nullptr && !kernel->argument_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
+  launch.device = found->options.gpu;
+  session.process->engine.Enqueue(found, mccs::emulation::ProgramCode{mccs::emulation::PrepareLaunch(
+                                             kernel, launch, parameters)});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) {
+  if (kernel == nullptr || mccs::emulation::StartProcess() == CUDA_ERROR_INVALID_VALUE) return -1;
+  Session session;
+  if (session.Enter() != CUDA_SUCCESS) return -1;
+  return session.process->kernels.Register(*kernel) ? 0 : -1;
+}
+
+CUresult cuModuleLoad(CUmodule* module, const char*) {
+  MCCS_ENTER_CONTEXT(session);
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *module = reinterpret_cast<CUmodule>(&g_module);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void*) { return cuModuleLoad(module, nullptr); }
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned int, CUjit_option*, void**) {
+  return cuModuleLoad(module, nullptr);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void*) {
+  return cuModuleLoad(module, nullptr);
+}
+
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  return GetFunction(name, function);
+}
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void*, CUjit_option*, void**, unsigned int,
+                           CUlibraryOption*, void**, unsigned int) {
+  if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *library = reinterpret_cast<CUlibrary>(&g_module);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
+  return GetFunction(name, reinterpret_cast<CUfunction*>(kernel));
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction function) {
+  MCCS_ENTER(session);
+  const NamedKernel* kernel = Named(session, function);
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *name = kernel->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+// What a kernel of modest size would say.
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+  MCCS_ENTER(session);
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (Named(session, function) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = 90;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = 48 * 1024;
+      break;
+    default:
+      *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute, int) {
+  MCCS_ENTER(session);
+  return Named(session, function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                        void** parameters, void** extra) {
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const MccsEmulatedLaunch launch{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
+  return Launch(function, launch, stream, parameters, extra);
+}
+MCCS_PER_THREAD(cuLaunchKernel, ptsz,
+                (CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                 unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                 unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                 void** parameters, void** extra),
+                function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                OwnStream(stream), parameters, extra)
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                          void** extra) {
+  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,
+                        config->blockDimX, config->blockDimY, config->blockDimZ,
+                        config->sharedMemBytes, config->hStream, parameters, extra);
+}
+
+CUresult MCCS_JOIN(cuLaunchKernelEx, ptsz)(const CUlaunchConfig* config, CUfunction function,
+                                           void** parameters, void** extra) {
+  if (config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUlaunchConfig own = *config;
+  own.hStream = OwnStream(config->hStream);
+  return cuLaunchKernelEx(&own, function, parameters, extra);
+}
+
+}  // extern "C"

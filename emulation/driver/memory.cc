@@ -1,0 +1,186 @@
+// Allocation, host memory, address ranges and the way into other processes.
+
+#include "emulation/driver/entry.h"
+
+using mccs::emulation::OwnStream;
+using mccs::emulation::Region;
+using mccs::emulation::RegionKind;
+using mccs::emulation::Session;
+using mccs::emulation::WaitForGpu;
+
+namespace {
+
+constexpr size_t kPitchAlignment = 512;
+
+CUresult Allocate(const Session& session, RegionKind kind, size_t bytes, CUdeviceptr* address) {
+  const int physical = session.process->gpus[session.gpu].physical;
+  return session.process->memory.Allocate(kind, session.gpu, physical, bytes, address);
+}
+
+// A free waits for the work of the GPU whose memory it is, as CUDA's does.
+void WaitForOwner(Session session, const Region& region) {
+  session.gpu = region.gpu;
+  WaitForGpu(session);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return Allocate(session, RegionKind::kDevice, bytes, address);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flags) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Allocate(session, RegionKind::kManaged, bytes, address);
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t row_bytes, size_t rows,
+                         unsigned int element_bytes) {
+  MCCS_ENTER_CONTEXT(session);
+  const bool element_known = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+  if (address == nullptr || pitch == nullptr || !element_known) return CUDA_ERROR_INVALID_VALUE;
+  if (row_bytes == 0 || rows == 0) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (row_bytes + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+  if (*pitch < row_bytes || *pitch > SIZE_MAX / rows) return CUDA_ERROR_OUT_OF_MEMORY;
+  return Allocate(session, RegionKind::kDevice, *pitch * rows, address);
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == 0) return CUDA_SUCCESS;
+  const std::optional<Region> region = session.process->memory.Find(address);
+  if (!region || region->base != address) return CUDA_ERROR_INVALID_VALUE;
+  WaitForOwner(session, *region);
+  return session.process->memory.Free(address);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto found = session.FindStream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  session.gpu = found->options.gpu;
+  return Allocate(session, RegionKind::kPool, bytes, address);
+}
+MCCS_PER_THREAD(cuMemAllocAsync, ptsz, (CUdeviceptr * address, size_t bytes, CUstream stream),
+                address, bytes, OwnStream(stream))
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == 0) return CUDA_SUCCESS;
+  const auto found = session.FindStream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  mccs::emulation::MemoryMap& memory = session.process->memory;
+  const std::optional<Region> region = memory.Find(address);
+  if (!region || region->base != address || !region->IsDeviceMemory()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  session.process->engine.Enqueue(
+      found, mccs::emulation::OwnCode{[&memory, address] { memory.Free(address); }});
+  return CUDA_SUCCESS;
+}
+MCCS_PER_THREAD(cuMemFreeAsync, ptsz, (CUdeviceptr address, CUstream stream), address,
+                OwnStream(stream))
+
+CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
+  MCCS_ENTER_CONTEXT(session);
+  if (free_bytes == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *total = session.process->memory.capacity_bytes();
+  *free_bytes = *total - session.process->memory.used_bytes(session.gpu);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  MCCS_ENTER_CONTEXT(session);
+  const std::optional<Region> region = session.process->memory.Find(address);
+  if (!region || region->kind == RegionKind::kRegistered) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = region->base;
+  if (bytes != nullptr) *bytes = region->bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {
+  MCCS_ENTER_CONTEXT(session);
+  constexpr unsigned kKnown =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (address == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return session.process->memory.AllocateHost(session.gpu, bytes, flags, address);
+}
+
+CUresult cuMemAllocHost(void** address, size_t bytes) { return cuMemHostAlloc(address, bytes, 0); }
+
+CUresult cuMemFreeHost(void* address) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == nullptr) return CUDA_SUCCESS;
+  const auto region = session.process->memory.Find(reinterpret_cast<uintptr_t>(address));
+  if (!region || region->kind != RegionKind::kHost) return CUDA_ERROR_INVALID_VALUE;
+  WaitForOwner(session, *region);
+  return session.process->memory.FreeHost(address);
+}
+
+CUresult cuMemHostRegister(void* address, size_t bytes, unsigned int flags) {
+  MCCS_ENTER_CONTEXT(session);
+  constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                              CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+  if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  return session.process->memory.Register(session.gpu, address, bytes, flags);
+}
+
+CUresult cuMemHostUnregister(void* address) {
+  MCCS_ENTER_CONTEXT(session);
+  return session.process->memory.Unregister(address);
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int flags) {
+  MCCS_ENTER_CONTEXT(session);
+  if (device == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto address = reinterpret_cast<uintptr_t>(host);
+  const std::optional<Region> region = session.process->memory.Find(address);
+  if (!region || (region->kind != RegionKind::kHost && region->kind != RegionKind::kRegistered)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *device = address;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostGetFlags(unsigned int* flags, void* host) {
+  MCCS_ENTER_CONTEXT(session);
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto region = session.process->memory.Find(reinterpret_cast<uintptr_t>(host));
+  if (!region || region->kind != RegionKind::kHost) return CUDA_ERROR_INVALID_VALUE;
+  *flags = region->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  MCCS_ENTER_CONTEXT(session);
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return session.process->memory.Export(address, handle);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned int flags) {
+  MCCS_ENTER_CONTEXT(session);
+  if (address == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return session.process->memory.Import(session.gpu, handle, address);
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+  MCCS_ENTER_CONTEXT(session);
+  const std::optional<Region> region = session.process->memory.Find(address);
+  if (!region || region->kind != RegionKind::kImported || region->base != address) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  WaitForOwner(session, *region);
+  return session.process->memory.CloseImported(address);
+}
+
+}  // extern "C"

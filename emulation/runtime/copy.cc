@@ -1,0 +1,148 @@
+// Copies and fills.
+
+#include "emulation/runtime/entry.h"
+
+using mccs::emulation::OwnStream;
+using mccs::emulation::Pointer;
+using mccs::emulation::WithContext;
+
+namespace {
+
+CUresult CopyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, CUstream stream) {
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return cuMemcpyHtoDAsync(Pointer(to), from, bytes, stream);
+    case cudaMemcpyDeviceToHost:
+      return cuMemcpyDtoHAsync(to, Pointer(from), bytes, stream);
+    case cudaMemcpyDeviceToDevice:
+      return cuMemcpyDtoDAsync(Pointer(to), Pointer(from), bytes, stream);
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+      return cuMemcpyAsync(Pointer(to), Pointer(from), bytes, stream);
+  }
+  return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
+}
+
+CUresult CopySync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return cuMemcpyHtoD(Pointer(to), from, bytes);
+    case cudaMemcpyDeviceToHost:
+      return cuMemcpyDtoH(to, Pointer(from), bytes);
+    case cudaMemcpyDeviceToDevice:
+      return cuMemcpyDtoD(Pointer(to), Pointer(from), bytes);
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+      return cuMemcpy(Pointer(to), Pointer(from), bytes);
+  }
+  return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
+}
+
+// A two-dimensional copy as the driver wants it; the kinds say what the two ends have to be.
+CUDA_MEMCPY2D Plane(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                    size_t height, cudaMemcpyKind kind) {
+  CUDA_MEMCPY2D copy{};
+  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  copy.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+  copy.srcMemoryType = from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
+  copy.dstDevice = Pointer(to);
+  copy.srcDevice = Pointer(from);
+  copy.dstPitch = to_pitch;
+  copy.srcPitch = from_pitch;
+  copy.WidthInBytes = width;
+  copy.Height = height;
+  return copy;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return WithContext([=] { return CopySync(to, from, bytes, kind); });
+}
+
+// The synchronous functions' per-thread variants use the thread's own stream and wait for it.
+cudaError_t cudaMemcpy_ptds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return WithContext([=] {
+    const CUresult result = CopyAsync(to, from, bytes, kind, CU_STREAM_PER_THREAD);
+    return result == CUDA_SUCCESS ? cuStreamSynchronize(CU_STREAM_PER_THREAD) : result;
+  });
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return WithContext([=] { return CopyAsync(to, from, bytes, kind, stream); });
+}
+MCCS_PER_THREAD(cudaMemcpyAsync, ptsz,
+                (void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t stream),
+                to, from, bytes, kind, OwnStream(stream))
+
+cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) {
+  return WithContext([=] { return cuMemcpyDtoD(Pointer(to), Pointer(from), bytes); });
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                cudaStream_t stream) {
+  return WithContext([=] { return cuMemcpyDtoDAsync(Pointer(to), Pointer(from), bytes, stream); });
+}
+
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t height, cudaMemcpyKind kind) {
+  return WithContext([=] {
+    const CUDA_MEMCPY2D copy = Plane(to, to_pitch, from, from_pitch, width, height, kind);
+    return cuMemcpy2D(&copy);
+  });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  return WithContext([=] {
+    const CUDA_MEMCPY2D copy = Plane(to, to_pitch, from, from_pitch, width, height, kind);
+    return cuMemcpy2DAsync(&copy, stream);
+  });
+}
+MCCS_PER_THREAD(cudaMemcpy2DAsync, ptsz,
+                (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                 size_t height, cudaMemcpyKind kind, cudaStream_t stream),
+                to, to_pitch, from, from_pitch, width, height, kind, OwnStream(stream))
+
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  return WithContext(
+      [=] { return cuMemsetD8(Pointer(to), static_cast<unsigned char>(value), bytes); });
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  return WithContext([=] {
+    return cuMemsetD8Async(Pointer(to), static_cast<unsigned char>(value), bytes, stream);
+  });
+}
+MCCS_PER_THREAD(cudaMemsetAsync, ptsz, (void* to, int value, size_t bytes, cudaStream_t stream), to,
+                value, bytes, OwnStream(stream))
+
+cudaError_t cudaMemset_ptds(void* to, int value, size_t bytes) {
+  return cudaMemsetAsync(to, value, bytes, cudaStreamPerThread);
+}
+
+cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+  return WithContext([=] {
+    return cuMemsetD2D8(Pointer(to), pitch, static_cast<unsigned char>(value), width, height);
+  });
+}
+
+cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+  return WithContext([=] {
+    return cuMemsetD2D8Async(Pointer(to), pitch, static_cast<unsigned char>(value), width, height,
+                             stream);
+  });
+}
+MCCS_PER_THREAD(cudaMemset2DAsync, ptsz,
+                (void* to, size_t pitch, int value, size_t width, size_t height,
+                 cudaStream_t stream),
+                to, pitch, value, width, height, OwnStream(stream))
+
+}  // extern "C"

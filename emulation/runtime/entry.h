@@ -1,0 +1,51 @@
+// What the runtime's entry points share. The runtime keeps no state but its errors and the names of a
+// program's kernels: everything else it asks of the driver library.
+//
+// The numbers of CUresult and cudaError_t agree wherever both have the error.
+#ifndef MCCS_EMULATION_RUNTIME_ENTRY_H_
+#define MCCS_EMULATION_RUNTIME_ENTRY_H_
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+namespace mccs::emulation {
+
+// Remembers an error for cudaGetLastError and hands it on.
+cudaError_t Report(cudaError_t error);
+inline cudaError_t Report(CUresult result) { return Report(static_cast<cudaError_t>(result)); }
+
+// cuInit, which the runtime does at its first use.
+CUresult EnsureInitialised();
+
+// Makes the first GPU's primary context current where the thread has none, as the runtime does.
+CUresult EnsureContext();
+
+// Runs `call`, which returns a CUresult, with a current context.
+template <typename Call>
+cudaError_t WithContext(Call call) {
+  const CUresult ready = EnsureContext();
+  return Report(ready == CUDA_SUCCESS ? call() : ready);
+}
+template <typename Call>
+cudaError_t WithDriver(Call call) {
+  const CUresult ready = EnsureInitialised();
+  return Report(ready == CUDA_SUCCESS ? call() : ready);
+}
+
+// Stream 0 of a per-thread variant.
+inline cudaStream_t OwnStream(cudaStream_t stream) {
+  return stream == nullptr ? cudaStreamPerThread : stream;
+}
+
+inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
+
+// The driver's handle for a kernel's stub in the program, or null for an unknown one.
+CUfunction FunctionOf(const void* host_function);
+
+}  // namespace mccs::emulation
+
+// Defines the variant whose stream 0 is the thread's own.
+#define MCCS_PER_THREAD(name, suffix, parameters, ...) \
+  extern "C" cudaError_t name##_##suffix parameters { return name(__VA_ARGS__); }
+
+#endif  // MCCS_EMULATION_RUNTIME_ENTRY_H_

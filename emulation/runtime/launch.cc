@@ -1,0 +1,280 @@
+// Kernels: what the compiler's start-up code registers, and launches.
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "emulation/runtime/entry.h"
+
+namespace mccs::emulation {
+namespace {
+
+struct Variable {
+  size_t bytes = 0;
+  std::map<int, CUdeviceptr> copies;  // by device, made when first asked for
+};
+
+// What the program's start-up code has told us. It does so before main(), perhaps before the library's
+// own variables are built, hence the function-local object.
+struct Program {
+  std::mutex mutex;
+  std::map<const void*, std::string> kernels;  // by the address of the host stub
+  std::map<const void*, Variable> variables;   // by the address of the host's shadow
+};
+Program& TheProgram() {
+  static auto* const program = new Program;  // used until the process's end
+  return *program;
+}
+
+struct LaunchConfiguration {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes;
+  cudaStream_t stream;
+};
+thread_local std::vector<LaunchConfiguration> pending_configurations;
+
+CUresult AddressOfVariable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
+  CUdevice device = 0;
+  if (const CUresult result = cuCtxGetDevice(&device); result != CUDA_SUCCESS) return result;
+  Program& program = TheProgram();
+  std::lock_guard lock(program.mutex);
+  const auto found = program.variables.find(symbol);
+  if (found == program.variables.end()) return static_cast<CUresult>(cudaErrorInvalidSymbol);
+  CUdeviceptr& copy = found->second.copies[device];
+  if (copy == 0) {
+    const CUresult result = cuMemAlloc(&copy, found->second.bytes);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  *address = copy;
+  *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUfunction FunctionOf(const void* host_function) {
+  std::string name;
+  {
+    Program& program = TheProgram();
+    std::lock_guard lock(program.mutex);
+    const auto found = program.kernels.find(host_function);
+    if (found == program.kernels.end()) return nullptr;
+    name = found->second;
+  }
+  CUfunction function = nullptr;
+  cuModuleGetFunction(&function, nullptr, name.c_str());
+  return function;
+}
+
+}  // namespace mccs::emulation
+
+using mccs::emulation::FunctionOf;
+using mccs::emulation::OwnStream;
+using mccs::emulation::Report;
+using mccs::emulation::TheProgram;
+using mccs::emulation::WithContext;
+
+namespace {
+
+// A host stub, or a handle from cudaGetKernel or cudaGetFuncBySymbol, as the driver's function.
+CUfunction Resolve(const void* function) {
+  if (CUfunction found = FunctionOf(function)) return found;
+  return reinterpret_cast<CUfunction>(const_cast<void*>(function));
+}
+
+}  // namespace
+
+extern "C" {
+
+void** __cudaRegisterFatBinary(void*) {
+  static void* handle = nullptr;  // nobody looks into it
+  return &handle;
+}
+
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) { return 1; }
+void __cudaRegisterUnifiedTable(void**, void*) {}
+
+void __cudaRegisterFunction(void**, const char* host_function, char*, const char* name, int, uint3*,
+                            uint3*, dim3*, dim3*, int*) {
+  auto& program = TheProgram();
+  std::lock_guard lock(program.mutex);
+  program.kernels[host_function] = name;
+}
+
+void __cudaRegisterVar(void**, char* host_variable, char*, const char*, int, size_t bytes, int,
+                       int) {
+  auto& program = TheProgram();
+  std::lock_guard lock(program.mutex);
+  program.variables[host_variable].bytes = bytes;
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, CUstream stream) {
+  mccs::emulation::pending_configurations.push_back({grid, block, shared_bytes, stream});
+  return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes,
+                                       void* stream) {
+  auto& pending = mccs::emulation::pending_configurations;
+  if (pending.empty()) return Report(cudaErrorMissingConfiguration);
+  *grid = pending.back().grid;
+  *block = pending.back().block;
+  *shared_bytes = pending.back().shared_bytes;
+  *static_cast<cudaStream_t*>(stream) = pending.back().stream;
+  pending.pop_back();
+  return cudaSuccess;
+}
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
+                             size_t shared_bytes, cudaStream_t stream) {
+  return WithContext([=] {
+    return cuLaunchKernel(Resolve(function), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                          static_cast<unsigned>(shared_bytes), stream, arguments, nullptr);
+  });
+}
+MCCS_PER_THREAD(cudaLaunchKernel, ptsz,
+                (const void* function, dim3 grid, dim3 block, void** arguments,
+                 size_t shared_bytes, cudaStream_t stream),
+                function, grid, block, arguments, shared_bytes, OwnStream(stream))
+
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
+                                        void** arguments, size_t shared_bytes,
+                                        cudaStream_t stream) {
+  return cudaLaunchKernel(function, grid, block, arguments, shared_bytes, stream);
+}
+MCCS_PER_THREAD(cudaLaunchCooperativeKernel, ptsz,
+                (const void* function, dim3 grid, dim3 block, void** arguments,
+                 size_t shared_bytes, cudaStream_t stream),
+                function, grid, block, arguments, shared_bytes, OwnStream(stream))
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                               size_t shared_bytes, cudaStream_t stream) {
+  return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+}
+MCCS_PER_THREAD(__cudaLaunchKernel, ptsz,
+                (cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                 cudaStream_t stream),
+                kernel, grid, block, arguments, shared_bytes, OwnStream(stream))
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
+                                void** arguments) {
+  if (config == nullptr) return Report(cudaErrorInvalidValue);
+  return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments,
+                          config->dynamicSmemBytes, config->stream);
+}
+
+cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* function,
+                                     void** arguments) {
+  if (config == nullptr) return Report(cudaErrorInvalidValue);
+  return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments,
+                          config->dynamicSmemBytes, OwnStream(config->stream));
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+  CUfunction found = nullptr;
+  const cudaError_t error = WithContext([&] {
+    found = FunctionOf(function);
+    return found == nullptr ? static_cast<CUresult>(cudaErrorInvalidDeviceFunction) : CUDA_SUCCESS;
+  });
+  if (error == cudaSuccess) *kernel = reinterpret_cast<cudaKernel_t>(found);
+  return error;
+}
+
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+  return __cudaGetKernel(kernel, function);
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* result, const void* function) {
+  return __cudaGetKernel(reinterpret_cast<cudaKernel_t*>(result), function);
+}
+
+cudaError_t cudaFuncGetName(const char** name, const void* function) {
+  return WithContext([=] { return cuFuncGetName(name, Resolve(function)); });
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
+  if (attributes == nullptr) return Report(cudaErrorInvalidValue);
+  return WithContext([=] {
+    memset(attributes, 0, sizeof(*attributes));
+    CUfunction resolved = Resolve(function);
+    const auto ask = [resolved](int* value, CUfunction_attribute attribute) {
+      return cuFuncGetAttribute(value, attribute, resolved);
+    };
+    ask(&attributes->numRegs, CU_FUNC_ATTRIBUTE_NUM_REGS);
+    ask(&attributes->ptxVersion, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+    ask(&attributes->binaryVersion, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+    ask(&attributes->maxDynamicSharedSizeBytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+    return ask(&attributes->maxThreadsPerBlock, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribute, int value) {
+  return WithContext([=] {
+    return cuFuncSetAttribute(Resolve(function), static_cast<CUfunction_attribute>(attribute),
+                              value);
+  });
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache) {
+  return FunctionOf(function) == nullptr ? Report(cudaErrorInvalidDeviceFunction) : cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+                                                                   int block_size, size_t,
+                                                                   unsigned int) {
+  constexpr int kThreadsPerMultiprocessor = 2048;
+  constexpr int kBlocksPerMultiprocessor = 32;
+  if (blocks == nullptr || block_size <= 0) return Report(cudaErrorInvalidValue);
+  const int fitting = kThreadsPerMultiprocessor / block_size;
+  *blocks = fitting < kBlocksPerMultiprocessor ? fitting : kBlocksPerMultiprocessor;
+  return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function,
+                                                          int block_size, size_t shared_bytes) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size,
+                                                                shared_bytes, 0);
+}
+
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  if (address == nullptr) return Report(cudaErrorInvalidValue);
+  return WithContext([=] {
+    CUdeviceptr found = 0;
+    size_t bytes = 0;
+    const CUresult result = mccs::emulation::AddressOfVariable(symbol, &found, &bytes);
+    *address = reinterpret_cast<void*>(found);
+    return result;
+  });
+}
+
+cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
+  if (bytes == nullptr) return Report(cudaErrorInvalidValue);
+  return WithContext([=] {
+    CUdeviceptr found = 0;
+    return mccs::emulation::AddressOfVariable(symbol, &found, bytes);
+  });
+}
+
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind) {
+  void* address = nullptr;
+  const cudaError_t error = cudaGetSymbolAddress(&address, symbol);
+  if (error != cudaSuccess) return error;
+  return cudaMemcpy(static_cast<char*>(address) + offset, from, bytes, kind);
+}
+
+cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                                 cudaMemcpyKind kind) {
+  void* address = nullptr;
+  const cudaError_t error = cudaGetSymbolAddress(&address, symbol);
+  if (error != cudaSuccess) return error;
+  return cudaMemcpy(to, static_cast<char*>(address) + offset, bytes, kind);
+}
+
+}  // extern "C"
