@@ -1,0 +1,147 @@
+#include "shim/buffer_export.h"
+
+#include <chrono>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs::shim {
+namespace {
+
+// A daemon that takes longer to map an allocation is ill.
+constexpr std::chrono::seconds kRegisterTime{30};
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
+
+std::string Describe(const BufferUse& use) {
+  return absl::StrCat(View(use.function), ": ", View(use.argument), " 0x",
+                      absl::Hex(Address(use)));
+}
+
+}  // namespace
+
+// ---- All exports of the session --------------------------------------------------------------
+
+absl::StatusOr<ExportedBuffer> BufferExports::Find(const BufferUse& use) {
+  const CUdeviceptr address = Address(use);
+  unsigned long long cuda_id = 0;
+  if (driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) !=
+      CUDA_SUCCESS) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
+  }
+  std::lock_guard lock(mutex_);
+  auto it = by_base_.upper_bound(address);
+  if (it != by_base_.begin()) {
+    const ExportedBuffer& known = std::prev(it)->second;
+    if (known.Contains(address) && known.cuda_id == cuda_id) return known;
+  }
+  return Export(use, cuda_id);
+}
+
+absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
+                                                     unsigned long long cuda_id) {
+  const CUdeviceptr address = Address(use);
+  unsigned memory_type = 0;
+  unsigned managed = 0;
+  driver_.PointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+  if (driver_.PointerGetAttribute(&memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
+          CUDA_SUCCESS ||
+      memory_type != CU_MEMORYTYPE_DEVICE || managed != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Describe(use), " is ", managed != 0 ? "managed" : "host",
+        " memory, which cannot be shared with the MCCS daemon; use memory of cudaMalloc"));
+  }
+  ExportedBuffer fresh{.cuda_id = cuda_id};
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  CUresult error = driver_.MemGetAddressRange(&base, &bytes, address);
+  if (error != CUDA_SUCCESS) return CudaError(driver_, error, Describe(use));
+  fresh.base = base;
+  fresh.bytes = bytes;
+
+  wire::RegisterBuffer message{};
+  message.kind = wire::ExportKind::kCudaIpc;
+  message.bytes = bytes;
+  driver_.PointerGetAttribute(&message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
+  CUuuid uuid;
+  error = driver_.DeviceGetUuid(&uuid, message.device);
+  if (error != CUDA_SUCCESS) return CudaError(driver_, error, Describe(use));
+  std::memcpy(message.device_uuid, &uuid, sizeof(message.device_uuid));
+  CUipcMemHandle handle;
+  static_assert(sizeof(handle) == sizeof(message.handle));
+  error = driver_.IpcGetMemHandle(&handle, base);
+  if (error != CUDA_SUCCESS) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Describe(use), " cannot be shared with the MCCS daemon (",
+                     CudaError(driver_, error, "cuIpcGetMemHandle").message(),
+                     "): it comes from a pool or a virtual-memory range; use memory of cudaMalloc"));
+  }
+  std::memcpy(message.handle, &handle, sizeof(handle));
+
+  // Whatever was at these addresses before is gone: the daemon lets go of it first.
+  auto overlap = by_base_.lower_bound(base);
+  if (overlap != by_base_.begin() && std::prev(overlap)->second.Contains(base)) --overlap;
+  while (overlap != by_base_.end() && overlap->first < base + bytes) {
+    Release(overlap->second);
+    overlap = by_base_.erase(overlap);
+  }
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
+  MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
+  fresh.id = registered.buffer_id;
+  by_base_[base] = fresh;
+  return fresh;
+}
+
+void BufferExports::Release(const ExportedBuffer& gone) {
+  wire::ReleaseBuffer message{};
+  message.buffer_id = gone.id;
+  // The memory is freed already, which CUDA does only after the work on it: nobody waits for this.
+  if (auto request = client_.Send(message); request.ok()) client_.Forget(*request);
+}
+
+// ---- The recent ones of a communicator -------------------------------------------------------
+
+const ExportedBuffer* RecentBuffers::FindRecent(uint64_t address) {
+  if (recent_[newest_].Contains(address)) return &recent_[newest_];
+  for (size_t i = 0; i < kRecent; ++i) {
+    if (recent_[i].Contains(address)) {
+      newest_ = i;
+      return &recent_[i];
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
+  const CUdeviceptr address = Address(use);
+  const ExportedBuffer* buffer = FindRecent(address);
+  unsigned long long cuda_id = 0;
+  if (buffer == nullptr ||
+      driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) !=
+          CUDA_SUCCESS ||
+      cuda_id != buffer->cuda_id) {
+    MCCS_ASSIGN_OR_RETURN(const ExportedBuffer found, exports_.Find(use));
+    for (ExportedBuffer& old : recent_) {
+      if (old.base < found.base + found.bytes && found.base < old.base + old.bytes) old = {};
+    }
+    recent_[victim_] = found;
+    newest_ = victim_;
+    victim_ = (victim_ + 1) % kRecent;
+    buffer = &recent_[newest_];
+  }
+  const uint64_t offset = address - buffer->base;
+  if (use.bytes > buffer->bytes - offset) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(use), " + ", use.bytes, " bytes leaves its allocation (", buffer->bytes,
+        " bytes from 0x", absl::Hex(buffer->base), ")"));
+  }
+  return wire::BufferRef{.id = buffer->id, .reserved = 0, .offset = offset};
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,131 @@
+#include "shim/collective.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "shim/error_text.h"
+#include "shim/group.h"
+#include "shim/process.h"
+
+namespace mccs::shim {
+namespace {
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// An error of the caller's: "ncclAllReduce: …".
+template <typename... Parts>
+absl::Status Bad(const CollectiveCall& call, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(View(call.function), ": ", parts...));
+}
+
+bool Reduces(OpKind kind) { return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter; }
+bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast; }
+
+// NCCL counts max before min; the wire has its own order.
+ReduceOp WireOp(ncclRedOp_t op) {
+  switch (op) {
+    case ncclProd: return ReduceOp::kProd;
+    case ncclMin: return ReduceOp::kMin;
+    case ncclMax: return ReduceOp::kMax;
+    case ncclAvg: return ReduceOp::kAvg;
+    default: return ReduceOp::kSum;
+  }
+}
+
+absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
+  const int type = call.type;
+  if (type < 0 || type >= kDataTypes) return Bad(call, "unknown datatype ", type);
+  const int op = call.op;
+  if (Reduces(call.kind) && (op < 0 || op >= ncclNumOps)) {
+    return Bad(call, "unknown reduction operator ", op,
+               " (an operator belongs to the communicator that it was created for)");
+  }
+  if (HasRoot(call.kind) && (call.root < 0 || call.root >= comm.ranks())) {
+    return Bad(call, "root ", call.root, " is not a rank of the communicator, which has ",
+               comm.ranks());
+  }
+  return absl::OkStatus();
+}
+
+// Bytes that the call reads and writes on this rank; 0 where it has no such side.
+struct Sides {
+  uint64_t send_bytes;
+  uint64_t recv_bytes;
+};
+
+absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicator& comm) {
+  const auto ranks = static_cast<uint64_t>(comm.ranks());
+  uint64_t block;
+  uint64_t whole;
+  if (__builtin_mul_overflow(uint64_t{call.count}, SizeOf(static_cast<DataType>(call.type)),
+                             &block) ||
+      __builtin_mul_overflow(block, ranks, &whole)) {
+    return Bad(call, "count ", call.count, " is more than any memory holds");
+  }
+  switch (call.kind) {
+    case OpKind::kAllGather: return Sides{block, whole};
+    case OpKind::kReduceScatter: return Sides{whole, block};
+    case OpKind::kBroadcast: return Sides{comm.rank() == call.root ? block : 0, block};
+    default: return Sides{block, block};
+  }
+}
+
+// Under the submit lock, which guards the communicator's recent buffers.
+absl::Status ResolveBuffers(const CollectiveCall& call, const Sides& sides, Communicator& comm,
+                            wire::WorkRecord& record) {
+  RecentBuffers& buffers = comm.submit_side().buffers;
+  const bool one_buffer = call.send == call.recv && sides.send_bytes == sides.recv_bytes;
+  if (sides.send_bytes > 0) {
+    MCCS_ASSIGN_OR_RETURN(record.send, buffers.Resolve({.function = call.function,
+                                                        .argument = "sendbuff",
+                                                        .address = call.send,
+                                                        .bytes = sides.send_bytes}));
+  }
+  if (one_buffer) {
+    record.recv = record.send;
+    return absl::OkStatus();
+  }
+  MCCS_ASSIGN_OR_RETURN(record.recv, buffers.Resolve({.function = call.function,
+                                                      .argument = "recvbuff",
+                                                      .address = call.recv,
+                                                      .bytes = sides.recv_bytes}));
+  return absl::OkStatus();
+}
+
+absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
+  CommRef comm = Process::Get().handles().Find(call.comm);
+  if (!comm) {
+    return Bad(call, "comm is ", call.comm == nullptr ? "NULL" : "no communicator that is alive");
+  }
+  MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
+  MCCS_RETURN_IF_ERROR(comm->CheckUsable());
+  if (call.count == 0) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(const Sides sides, MeasureSides(call, *comm));
+  if (sides.send_bytes > 0 && call.send == nullptr) return Bad(call, "sendbuff is NULL");
+  if (call.recv == nullptr) return Bad(call, "recvbuff is NULL");
+  wire::WorkRecord record{};
+  record.record = wire::RecordKind::kOperation;
+  record.op = call.kind;
+  record.type = static_cast<DataType>(call.type);
+  record.redop = Reduces(call.kind) ? WireOp(call.op) : ReduceOp::kSum;
+  record.root_or_peer = HasRoot(call.kind) ? call.root : 0;
+  record.count = call.count;
+  {
+    std::lock_guard lock(comm->submit_mutex());
+    ScopedContext context(comm->driver(), comm->context());
+    MCCS_RETURN_IF_ERROR(ResolveBuffers(call, sides, *comm, record));
+  }
+  group.AddOperation(std::move(comm), call.stream, record);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ncclResult_t Post(const CollectiveCall& call) {
+  GroupOfCall group;
+  return group.Finish(AddToGroup(call, *group.get()));
+}
+
+}  // namespace mccs::shim

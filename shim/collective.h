@@ -1,0 +1,35 @@
+// From the arguments of a collective call to its work record.
+#ifndef MCCS_SHIM_COLLECTIVE_H_
+#define MCCS_SHIM_COLLECTIVE_H_
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <string_view>
+
+#include "proto/operation.h"
+
+namespace mccs::shim {
+
+// One call as the program made it. What an operation does not have stays at its default.
+struct CollectiveCall {
+  std::string_view function;  // "ncclAllReduce"
+  OpKind kind;
+  const void* send;
+  void* recv;
+  size_t count;  // as the NCCL call counts it
+  ncclDataType_t type;
+  ncclRedOp_t op = ncclSum;
+  int root = 0;
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+
+// Checks every argument, names the buffers as the daemon knows them and adds the operation to this
+// thread's group; outside of one, hands it over at once. A call with a count of zero is checked and
+// done. Never waits for the work itself.
+ncclResult_t Post(const CollectiveCall& call);
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_COLLECTIVE_H_

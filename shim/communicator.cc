@@ -1,0 +1,263 @@
+#include "shim/communicator.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "shim/error_text.h"
+
+namespace mccs::shim {
+
+Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options)
+    : session_(std::move(session)), options_(std::move(options)) {}
+
+Communicator::~Communicator() {
+  if (page_ == nullptr) return;
+  session_->client->Unwatch(&page_->region());
+  const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok();
+  session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
+}
+
+// ---- Joining ---------------------------------------------------------------------------------
+
+absl::Status Communicator::Join() {
+  wire::CommInit message{};
+  std::memcpy(message.unique_id, &options_.id, sizeof(message.unique_id));
+  message.ranks = options_.ranks;
+  message.rank = options_.rank.value();
+  message.device = options_.device.ordinal;
+  if (options_.multi_rank_gpu) message.flags |= wire::kMultiRankGpu;
+  if (options_.id.guessable != 0) message.flags |= wire::kIdFromEnvironment;
+  CUuuid uuid;
+  CUresult error = driver().DeviceGetUuid(&uuid, options_.device.ordinal);
+  if (error != CUDA_SUCCESS) return CudaError(driver(), error, "cuDeviceGetUuid");
+  std::memcpy(message.device_uuid, &uuid, sizeof(message.device_uuid));
+  error = driver().DeviceGetPCIBusId(message.device_bus_id, sizeof(message.device_bus_id),
+                                     options_.device.ordinal);
+  if (error != CUDA_SUCCESS) return CudaError(driver(), error, "cuDeviceGetPCIBusId");
+  message.init_timeout_ms = options_.init_timeout_ms;
+  message.min_channels = options_.config.min_channels;
+  message.max_channels = options_.config.max_channels;
+  message.traffic_class = options_.config.traffic_class;
+  std::strncpy(message.name, options_.config.name.c_str(), sizeof(message.name) - 1);
+
+  std::lock_guard lock(control_mutex_);
+  if (aborted_.load()) return failure_;
+  auto request = session_->client->Send(message);
+  if (!request.ok()) {
+    failure_ = request.status();
+    state_.store(State::kFailed, std::memory_order_release);
+    return failure_;
+  }
+  request_ = *request;
+  state_.store(State::kJoining, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::AwaitJoined() {
+  if (state() == State::kJoining) {
+    absl::StatusOr<Reply> reply = session_->client->Await(request_);
+    std::lock_guard lock(control_mutex_);
+    if (state() == State::kJoining) FinishJoin(std::move(reply));
+  }
+  return Failure();
+}
+
+void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
+  absl::Status status = reply.ok() ? EnterCommunicator(*std::move(reply)) : reply.status();
+  if (!status.ok()) {
+    failure_ = std::move(status);
+    state_.store(State::kFailed, std::memory_order_release);
+    return;
+  }
+  state_.store(State::kReady, std::memory_order_release);
+}
+
+absl::Status Communicator::EnterCommunicator(Reply reply) {
+  MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
+  handle_ = joined.comm_handle;
+  absl::Status status = [&] {
+    if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
+      return absl::InternalError("the daemon's answer to CommInit lacks a handle or its region");
+    }
+    MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
+    ScopedContext context(driver(), options_.device.context);
+    MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region)));
+    return absl::OkStatus();
+  }();
+  if (!status.ok()) {
+    // The daemon believes that we joined: tell it, so that the other ranks do not wait for us.
+    if (auto request = SendAbort(); request.ok()) session_->client->Forget(*request);
+    return status;
+  }
+  session_->client->Watch(&page_->region());
+  submit_side_.emplace(*session_, page_->region(), session_->buffers);
+  return absl::OkStatus();
+}
+
+// ---- Leaving ---------------------------------------------------------------------------------
+
+absl::Status Communicator::BeginFinalize() {
+  Progress();
+  // Nothing is posted while we leave; whoever waits for ring space gets it, or breaks.
+  std::lock_guard submit_lock(submit_mutex_);
+  std::lock_guard lock(control_mutex_);
+  switch (state()) {
+    case State::kReady: break;
+    case State::kFinalizing:
+    case State::kFinalized:
+      return absl::InvalidArgumentError("the communicator was finalized before");
+    case State::kMade:
+    case State::kJoining:
+      return absl::InvalidArgumentError("the communicator's init is still in progress");
+    case State::kFailed:
+    case State::kAborted: return failure_;
+  }
+  wire::CommDestroy message{};
+  message.comm_handle = handle_;
+  auto request = session_->client->Send(message);
+  if (!request.ok()) return request.status();
+  request_ = *request;
+  state_.store(State::kFinalizing, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::AwaitFinalized() {
+  if (state() == State::kFinalizing) {
+    absl::StatusOr<Reply> reply = session_->client->Await(request_);
+    std::lock_guard lock(control_mutex_);
+    if (state() == State::kFinalizing) FinishFinalize(std::move(reply));
+  }
+  return Failure();
+}
+
+void Communicator::FinishFinalize(absl::StatusOr<Reply> reply) {
+  absl::Status status = reply.ok() ? reply->As<wire::Done>().status() : reply.status();
+  if (status.ok()) {
+    state_.store(State::kFinalized, std::memory_order_release);
+  } else {
+    failure_ = std::move(status);
+    state_.store(State::kFailed, std::memory_order_release);
+  }
+}
+
+absl::StatusOr<uint64_t> Communicator::SendAbort() {
+  wire::CommAbort message{};
+  message.comm_handle = handle_;
+  return session_->client->Send(message);
+}
+
+void Communicator::Abort() {
+  static constexpr char kText[] = "the communicator was aborted by ncclCommAbort";
+  std::optional<uint64_t> request;
+  uint64_t cancelled = 0;
+  {
+    std::lock_guard lock(control_mutex_);
+    aborted_.store(true);
+    const State before = state();
+    failure_ = absl::CancelledError(kText);
+    state_.store(State::kAborted, std::memory_order_release);
+    if (before == State::kJoining || before == State::kFinalizing) cancelled = request_;
+    if (before == State::kJoining) {
+      wire::CommAbort message{};
+      message.init_request = request_;
+      if (auto sent = session_->client->Send(message); sent.ok()) request = *sent;
+    } else if (page_ != nullptr && before != State::kFinalized) {
+      if (auto sent = SendAbort(); sent.ok()) request = *sent;
+    }
+  }
+  // The daemon lets go of the tenant's memory before any stream goes on to use it.
+  if (request) (void)session_->client->Await(*request, kAbortTime);
+  if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
+  if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
+}
+
+// ---- Questions -------------------------------------------------------------------------------
+
+void Communicator::Progress() {
+  const State seen = state();
+  if (seen != State::kJoining && seen != State::kFinalizing) return;
+  std::unique_lock lock(control_mutex_, std::try_to_lock);
+  if (!lock || state() != seen) return;
+  std::optional<absl::StatusOr<Reply>> reply = session_->client->Poll(request_);
+  if (!reply) return;
+  if (seen == State::kJoining) {
+    FinishJoin(*std::move(reply));
+  } else {
+    FinishFinalize(*std::move(reply));
+  }
+}
+
+ncclResult_t Communicator::AsyncResult() {
+  if (state() == State::kReady) [[likely]] {
+    return ResultOf(static_cast<wire::ErrorClass>(
+        page_->region().failure.error.load(std::memory_order_acquire)));
+  }
+  Progress();
+  if (const State now = state(); now == State::kJoining || now == State::kFinalizing) {
+    return ncclInProgress;
+  }
+  return ResultOf(Failure());
+}
+
+absl::Status Communicator::Failure() {
+  switch (state()) {
+    case State::kReady:
+    case State::kFinalizing:
+    case State::kFinalized: return FailureOf(page_->region());
+    case State::kMade:
+    case State::kJoining: return absl::OkStatus();
+    case State::kFailed:
+    case State::kAborted: break;
+  }
+  std::lock_guard lock(control_mutex_);
+  return failure_;
+}
+
+absl::Status Communicator::CheckUsable() {
+  if (state() != State::kReady) [[unlikely]] {
+    Progress();
+    switch (state()) {
+      case State::kReady: break;
+      case State::kMade:
+      case State::kJoining:
+        return absl::InvalidArgumentError(
+            "the communicator is not ready: its init is still in progress (ncclCommGetAsyncError "
+            "tells when it has ended)");
+      case State::kFinalizing:
+      case State::kFinalized:
+        return absl::InvalidArgumentError("the communicator was finalized: nothing more can be posted");
+      case State::kFailed:
+      case State::kAborted: return Failure();
+    }
+  }
+  return FailureOf(page_->region());
+}
+
+bool Communicator::finalized_or_finalizing() const {
+  return state() == State::kFinalizing || state() == State::kFinalized;
+}
+
+bool Communicator::broken() const {
+  return aborted_.load(std::memory_order_acquire) ||
+         page_->region().failure.error.load(std::memory_order_acquire) != 0;
+}
+
+// ---- Registrations ---------------------------------------------------------------------------
+
+void* Communicator::AddRegistration() {
+  constexpr uintptr_t kSpacing = 64;  // looks like a pointer to something aligned
+  std::lock_guard lock(registrations_mutex_);
+  next_registration_ += kSpacing;
+  registrations_.insert(next_registration_);
+  return reinterpret_cast<void*>(next_registration_);
+}
+
+bool Communicator::RemoveRegistration(void* handle) {
+  std::lock_guard lock(registrations_mutex_);
+  return registrations_.erase(reinterpret_cast<uintptr_t>(handle)) != 0;
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,316 @@
+#include "shim/daemon_client.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "shim/error_text.h"
+#include "shim/fence.h"
+#include "shim/version.h"
+
+namespace mccs::shim {
+namespace {
+
+constexpr char kHowToStart[] =
+    "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or point "
+    "MCCS_SOCKET at its socket";
+
+absl::Status SetTimeouts(int socket, std::chrono::milliseconds limit) {
+  const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
+  if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot set time-outs on the daemon's socket");
+  }
+  return absl::OkStatus();
+}
+
+// A thread for which no signal of the program is meant.
+template <typename Function>
+std::thread StartQuietThread(Function function) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(function));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread.native_handle(), "mccs-shim");
+  return thread;
+}
+
+}  // namespace
+
+namespace internal {
+
+absl::Status CheckReply(const Reply& reply, wire::MessageKind kind, size_t bytes) {
+  wire::MessageHeader header;
+  if (reply.size >= sizeof(header)) {
+    std::memcpy(&header, reply.bytes, sizeof(header));
+    if (header.kind == kind && header.bytes == bytes && reply.size == bytes) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::InternalError("the daemon answered with a message that does not fit the request");
+}
+
+absl::Status StatusOfReply(const wire::ReplyStatus& status) {
+  if (status.error == wire::ErrorClass::kNone) return absl::OkStatus();
+  return StatusOf(status.error, std::string_view(status.text, strnlen(status.text,
+                                                                      sizeof(status.text))));
+}
+
+}  // namespace internal
+
+// ---- Beginning and end -----------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<DaemonClient>> DaemonClient::Connect(
+    const std::string& socket_path) {
+  std::unique_ptr<DaemonClient> client(new DaemonClient(socket_path));
+  MCCS_RETURN_IF_ERROR(client->Dial());
+  MCCS_RETURN_IF_ERROR(client->Greet());
+  client->reader_ = StartQuietThread([self = client.get()] { self->ReadUntilDead(); });
+  return client;
+}
+
+DaemonClient::~DaemonClient() {
+  if (!reader_.joinable()) return;
+  shutdown(socket_.get(), SHUT_RDWR);
+  reader_.join();
+}
+
+absl::Status DaemonClient::Dial() {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path_.size() >= sizeof(address.sun_path)) {
+    return absl::UnavailableError(
+        absl::StrCat("the socket path ", socket_path_, " is longer than ",
+                     sizeof(address.sun_path) - 1, " characters; set MCCS_SOCKET to a shorter one"));
+  }
+  std::memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
+  socket_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket for the daemon");
+  MCCS_RETURN_IF_ERROR(SetTimeouts(socket_.get(), kGreetingTime / 2));
+  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return absl::UnavailableError(absl::StrCat("no MCCS daemon at ", socket_path_, ": ",
+                                               strerror(errno), "; ", kHowToStart));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DaemonClient::Greet() {
+  wire::Hello hello{};
+  hello.header = {wire::Hello::kKind, sizeof(hello), 0};
+  hello.magic = wire::kControlMagic;
+  hello.oldest_version = wire::kOldestWireVersion;
+  hello.newest_version = wire::kWireVersion;
+  std::strncpy(hello.build, absl::StrCat("mccs ", kMccsVersion).c_str(), sizeof(hello.build) - 1);
+  if (send(socket_.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+    return absl::UnavailableError(absl::StrCat("the MCCS daemon at ", socket_path_,
+                                               " closed the connection: ", strerror(errno), "; ",
+                                               kHowToStart));
+  }
+  auto reply = Receive();
+  if (!reply.ok()) {
+    return absl::UnavailableError(absl::StrCat("the MCCS daemon at ", socket_path_,
+                                               " does not answer (", reply.status().message(),
+                                               "); ", kHowToStart));
+  }
+  MCCS_RETURN_IF_ERROR(reply->As<wire::HelloReply>().status());
+  if (!reply->fds[0].valid() || !reply->fds[1].valid()) {
+    return absl::InternalError("the daemon's greeting came without its region and doorbell");
+  }
+  MCCS_ASSIGN_OR_RETURN(session_memory_, SharedRegion::Map(std::move(reply->fds[0])));
+  if (session_memory_.bytes() < sizeof(wire::SessionRegion)) {
+    return absl::InternalError("the daemon gave a session region that is too small");
+  }
+  session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
+  doorbell_ = std::move(reply->fds[1]);
+  return SetTimeouts(socket_.get(), std::chrono::milliseconds(0));  // From here on the reader waits.
+}
+
+void DaemonClient::CloseInForkedChild() {
+  close(socket_.get());
+  close(doorbell_.get());
+}
+
+// ---- Requests --------------------------------------------------------------------------------
+
+absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes) {
+  uint64_t request;
+  {
+    std::lock_guard lock(mutex_);
+    if (dead()) return cause_of_death_;
+    request = next_request_++;
+    pending_[request];
+  }
+  static_cast<wire::MessageHeader*>(message)->request = request;
+  ssize_t sent;
+  do {
+    sent = send(socket_.get(), message, bytes, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == static_cast<ssize_t>(bytes)) return request;
+  Forget(request);
+  return absl::UnavailableError(
+      absl::StrCat("cannot send to the MCCS daemon at ", socket_path_, ": ", strerror(errno)));
+}
+
+absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
+                                          std::optional<std::chrono::milliseconds> limit) {
+  std::unique_lock lock(mutex_);
+  // Gone: another thread polled the answer, and acts on it.
+  auto answered = [&] {
+    const auto it = pending_.find(request);
+    return it == pending_.end() || it->second.answer.has_value();
+  };
+  if (limit) {
+    answered_.wait_for(lock, *limit, answered);
+  } else {
+    answered_.wait(lock, answered);
+  }
+  const auto it = pending_.find(request);
+  if (it == pending_.end()) return absl::AbortedError("the answer was taken by another thread");
+  if (!it->second.answer) {
+    it->second.forgotten = true;
+    return absl::DeadlineExceededError(absl::StrCat(
+        "the MCCS daemon at ", socket_path_, " did not answer within ", limit->count(), " ms"));
+  }
+  absl::StatusOr<Reply> answer = std::move(*it->second.answer);
+  pending_.erase(it);
+  return answer;
+}
+
+std::optional<absl::StatusOr<Reply>> DaemonClient::Poll(uint64_t request) {
+  std::lock_guard lock(mutex_);
+  const auto it = pending_.find(request);
+  if (it == pending_.end() || !it->second.answer) return std::nullopt;
+  absl::StatusOr<Reply> answer = std::move(*it->second.answer);
+  pending_.erase(it);
+  answered_.notify_all();
+  return answer;
+}
+
+void DaemonClient::Cancel(uint64_t request, absl::Status why) {
+  std::lock_guard lock(mutex_);
+  const auto it = pending_.find(request);
+  if (it == pending_.end() || it->second.answer) return;
+  it->second.answer.emplace(std::move(why));
+  answered_.notify_all();
+}
+
+void DaemonClient::Forget(uint64_t request) {
+  std::lock_guard lock(mutex_);
+  const auto it = pending_.find(request);
+  if (it == pending_.end()) return;
+  if (it->second.answer) {
+    pending_.erase(it);
+  } else {
+    it->second.forgotten = true;
+  }
+}
+
+void DaemonClient::Notify(uint32_t comm_handle) {
+  // seq_cst on both: they pair with the daemon's store of daemon_asleep and its second look at
+  // `dirty`. One of the two sees the other.
+  session_->dirty[comm_handle / 64].fetch_or(uint64_t{1} << (comm_handle % 64),
+                                             std::memory_order_seq_cst);
+  if (session_->daemon_asleep.load(std::memory_order_seq_cst) != 0) {
+    const uint64_t one = 1;
+    // A doorbell that cannot take the write has rung often enough.
+    [[maybe_unused]] ssize_t written = write(doorbell_.get(), &one, sizeof(one));
+  }
+}
+
+// ---- The reader ------------------------------------------------------------------------------
+
+absl::StatusOr<Reply> DaemonClient::Receive() {
+  Reply reply;
+  iovec data{reply.bytes, sizeof(reply.bytes)};
+  alignas(cmsghdr) char control[CMSG_SPACE(wire::kMaxMessageFds * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  ssize_t received;
+  do {
+    received = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0) return absl::ErrnoToStatus(errno, "receive");
+  if (received == 0) return absl::UnavailableError("connection closed");
+  reply.size = static_cast<size_t>(received);
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count && i < wire::kMaxMessageFds; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(fd));
+      reply.fds[i].Reset(fd);
+    }
+  }
+  return reply;
+}
+
+void DaemonClient::ReadUntilDead() {
+  while (true) {
+    absl::StatusOr<Reply> reply = Receive();
+    if (!reply.ok()) {
+      Die(reply.status());
+      return;
+    }
+    Deliver(*std::move(reply));
+  }
+}
+
+void DaemonClient::Deliver(Reply reply) {
+  if (reply.size < sizeof(wire::MessageHeader)) return;
+  wire::MessageHeader header;
+  std::memcpy(&header, reply.bytes, sizeof(header));
+  std::lock_guard lock(mutex_);
+  const auto it = pending_.find(header.request);
+  if (it == pending_.end()) return;
+  if (it->second.forgotten) {
+    pending_.erase(it);
+    return;
+  }
+  if (it->second.answer) return;  // cancelled
+  it->second.answer.emplace(std::move(reply));
+  answered_.notify_all();
+}
+
+void DaemonClient::Die(const absl::Status& why) {
+  const std::string text =
+      absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
+                   "); communicators made with it cannot be used any more");
+  std::lock_guard lock(mutex_);
+  cause_of_death_ = absl::UnavailableError(text);
+  dead_.store(true, std::memory_order_release);
+  for (auto& [request, pending] : pending_) {
+    if (!pending.answer) pending.answer.emplace(cause_of_death_);
+  }
+  for (wire::CommRegion* region : watched_) FailLocally(*region, wire::ErrorClass::kSystem, text);
+  answered_.notify_all();
+}
+
+void DaemonClient::Watch(wire::CommRegion* region) {
+  std::lock_guard lock(mutex_);
+  watched_.push_back(region);
+  if (dead()) {
+    const absl::string_view text = cause_of_death_.message();
+    FailLocally(*region, wire::ErrorClass::kSystem, {text.data(), text.size()});
+  }
+}
+
+void DaemonClient::Unwatch(wire::CommRegion* region) {
+  std::lock_guard lock(mutex_);
+  std::erase(watched_, region);
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,86 @@
+// The functions of CUDA that this library calls, found at run time in the program that it lives in.
+//
+// Nothing of CUDA is linked: the program brings its own, or the emulation is preloaded. The table is
+// looked up once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread (2)
+// handles mean the same to the driver, so the driver's functions are enough.
+#ifndef MCCS_SHIM_DRIVER_API_H_
+#define MCCS_SHIM_DRIVER_API_H_
+
+#include <cuda.h>
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mccs::shim {
+
+// THREAD: any; immutable once loaded. Members are named after the driver's functions.
+struct DriverApi {
+  CUresult (*Init)(unsigned flags);
+  CUresult (*GetErrorName)(CUresult error, const char** name);
+  CUresult (*CtxGetCurrent)(CUcontext* context);
+  CUresult (*CtxPushCurrent)(CUcontext context);
+  CUresult (*CtxPopCurrent)(CUcontext* context);
+  CUresult (*CtxGetDevice)(CUdevice* device);
+  CUresult (*DeviceGet)(CUdevice* device, int ordinal);
+  CUresult (*DeviceGetCount)(int* count);
+  CUresult (*DeviceGetUuid)(CUuuid* uuid, CUdevice device);
+  CUresult (*DeviceGetPCIBusId)(char* bus_id, int length, CUdevice device);
+  CUresult (*DevicePrimaryCtxRetain)(CUcontext* context, CUdevice device);
+  CUresult (*StreamWriteValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                 unsigned flags);
+  CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                unsigned flags);
+  CUresult (*MemHostRegister)(void* address, size_t bytes, unsigned flags);
+  CUresult (*MemHostUnregister)(void* address);
+  CUresult (*MemHostGetDevicePointer)(CUdeviceptr* device_address, void* address, unsigned flags);
+  CUresult (*PointerGetAttribute)(void* data, CUpointer_attribute attribute, CUdeviceptr address);
+  CUresult (*MemGetAddressRange)(CUdeviceptr* base, size_t* bytes, CUdeviceptr address);
+  CUresult (*IpcGetMemHandle)(CUipcMemHandle* handle, CUdeviceptr address);
+
+  // Null where the driver or the program lacks them.
+  CUresult (*StreamGetId)(CUstream stream, unsigned long long* id);
+  CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
+  int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
+};
+
+// Fills the table: from what the program has loaded already, else from libcuda.so.1. Initialises
+// the driver. Errors: kUnknown (a CUDA error), with what was looked for.
+absl::StatusOr<DriverApi> LoadDriverApi();
+
+// kUnknown with "WHAT: CUDA_ERROR_…": the caller's CUDA failed, not an argument.
+absl::Status CudaError(const DriverApi& driver, CUresult error, std::string_view what);
+
+// The context and ordinal of the device that is current for this thread: where a communicator that
+// is made now will live.
+struct DeviceBinding {
+  CUcontext context;
+  int ordinal;
+};
+absl::StatusOr<DeviceBinding> CurrentDevice(const DriverApi& driver);
+absl::StatusOr<DeviceBinding> DeviceByOrdinal(const DriverApi& driver, int ordinal);
+
+// Makes `context` current for this thread while it lives; the caller's comes back afterwards.
+class ScopedContext {
+ public:
+  ScopedContext(const DriverApi& driver, CUcontext context) : driver_(driver) {
+    CUcontext current = nullptr;
+    driver_.CtxGetCurrent(&current);
+    pushed_ = current != context && driver_.CtxPushCurrent(context) == CUDA_SUCCESS;
+  }
+  ~ScopedContext() {
+    CUcontext popped;
+    if (pushed_) driver_.CtxPopCurrent(&popped);
+  }
+  ScopedContext(const ScopedContext&) = delete;
+  ScopedContext& operator=(const ScopedContext&) = delete;
+
+ private:
+  const DriverApi& driver_;
+  bool pushed_;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_DRIVER_API_H_

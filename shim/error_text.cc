@@ -1,0 +1,111 @@
+#include "shim/error_text.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "shim/diagnostics.h"
+
+namespace mccs::shim {
+namespace {
+
+constexpr size_t kTextBytes = 1024;
+
+// Plain arrays: readable until the very end of a thread and of the process.
+thread_local char thread_text[kTextBytes];
+
+std::mutex process_text_mutex;
+char process_text[kTextBytes];  // guarded by process_text_mutex
+
+void Copy(std::string_view from, char (&to)[kTextBytes]) {
+  const size_t bytes = std::min(from.size(), kTextBytes - 1);
+  std::memcpy(to, from.data(), bytes);
+  to[bytes] = '\0';
+}
+
+}  // namespace
+
+ncclResult_t ResultOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return ncclSuccess;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange: return ncclInvalidArgument;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented: return ncclInvalidUsage;
+    case absl::StatusCode::kUnknown: return ncclUnhandledCudaError;
+    case absl::StatusCode::kDataLoss: return ncclRemoteError;
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kCancelled: return ncclInternalError;
+    default: return ncclSystemError;
+  }
+}
+
+ncclResult_t ResultOf(wire::ErrorClass error) {
+  return error == wire::ErrorClass::kNone ? ncclSuccess : ResultOf(StatusOf(error, ""));
+}
+
+absl::Status StatusOf(wire::ErrorClass error, std::string_view text) {
+  const absl::string_view message(text.data(), text.size());
+  switch (error) {
+    case wire::ErrorClass::kNone: break;
+    case wire::ErrorClass::kInvalidArgument: return absl::InvalidArgumentError(message);
+    case wire::ErrorClass::kInvalidUsage: return absl::FailedPreconditionError(message);
+    case wire::ErrorClass::kSystem: return absl::UnavailableError(message);
+    case wire::ErrorClass::kRemote: return absl::DataLossError(message);
+    case wire::ErrorClass::kAborted: return absl::CancelledError(message);
+    case wire::ErrorClass::kInternal: break;
+  }
+  return absl::InternalError(message);
+}
+
+absl::Status FailureOf(const wire::CommRegion& region) {
+  // Pairs with the release store behind the text (daemon, or FailLocally).
+  const auto error =
+      static_cast<wire::ErrorClass>(region.failure.error.load(std::memory_order_acquire));
+  if (error == wire::ErrorClass::kNone) return absl::OkStatus();
+  const char* text = region.failure.text;
+  return StatusOf(error, std::string_view(text, strnlen(text, sizeof(region.failure.text))));
+}
+
+ncclResult_t Report(const absl::Status& status) {
+  if (status.ok()) return ncclSuccess;
+  const std::string_view text(status.message().data(), status.message().size());
+  Copy(text, thread_text);
+  {
+    std::lock_guard lock(process_text_mutex);
+    Copy(text, process_text);
+  }
+  Say(Verbosity::kWarn, text);
+  return ResultOf(status);
+}
+
+const char* LastErrorText() {
+  if (thread_text[0] == '\0') {
+    std::lock_guard lock(process_text_mutex);
+    std::memcpy(thread_text, process_text, kTextBytes);
+  }
+  return thread_text;
+}
+
+const char* KeepText(std::string_view text) {
+  Copy(text, thread_text);
+  return thread_text;
+}
+
+const char* DescribeResult(ncclResult_t result) {
+  switch (static_cast<int>(result)) {
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error (ncclGetLastError says which)";
+    case ncclSystemError: return "unhandled system error (ncclGetLastError says which)";
+    case ncclInternalError: return "internal error";
+    case ncclInvalidArgument: return "invalid argument (ncclGetLastError says which)";
+    case ncclInvalidUsage: return "invalid usage (ncclGetLastError says why)";
+    case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "operation in progress";
+    case 8: return "operation timed out";  // ncclTimeout, since 2.32
+    default: return "unknown result code";
+  }
+}
+
+}  // namespace mccs::shim

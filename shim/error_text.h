@@ -1,0 +1,45 @@
+// Errors as a caller of NCCL meets them: an ncclResult_t, and a text in ncclGetLastError.
+//
+// Inside, an error is an absl::Status whose code stands for one ncclResult_t:
+//   kInvalidArgument, kOutOfRange          ncclInvalidArgument
+//   kFailedPrecondition, kUnimplemented    ncclInvalidUsage
+//   kUnknown                               ncclUnhandledCudaError
+//   kDataLoss                              ncclRemoteError
+//   kInternal, kCancelled                  ncclInternalError
+//   everything else (errno, time-outs)     ncclSystemError
+#ifndef MCCS_SHIM_ERROR_TEXT_H_
+#define MCCS_SHIM_ERROR_TEXT_H_
+
+#include <nccl.h>
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "proto/shim_wire.h"
+
+namespace mccs::shim {
+
+ncclResult_t ResultOf(const absl::Status& status);
+ncclResult_t ResultOf(wire::ErrorClass error);
+
+// What the daemon said, as a status. REQUIRES: error is not kNone.
+absl::Status StatusOf(wire::ErrorClass error, std::string_view text);
+
+// What the daemon wrote into a communicator's region; ok if it wrote nothing.
+absl::Status FailureOf(const wire::CommRegion& region);
+
+// Remembers the text for this thread's LastErrorText, says it under NCCL_DEBUG=WARN, and gives the
+// code. An ok status is ncclSuccess and leaves the text alone.
+ncclResult_t Report(const absl::Status& status);
+
+// The text of this thread's last error, else of the process's; "" if there was none. With a text
+// given, that one is kept and returned. LIFETIME: until the thread's next error.
+const char* LastErrorText();
+const char* KeepText(std::string_view text);
+
+// ncclGetErrorString.
+const char* DescribeResult(ncclResult_t result);
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_ERROR_TEXT_H_

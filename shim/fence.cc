@@ -1,0 +1,90 @@
+#include "shim/fence.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+namespace {
+
+// Two threads (the reader that saw the daemon die, a caller that aborts) may fail one region at once.
+std::mutex fail_mutex;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driver,
+                                                           SharedRegion region) {
+  if (region.bytes() < sizeof(wire::CommRegion)) {
+    return absl::InternalError(absl::StrCat("the daemon gave a communicator region of ",
+                                            region.bytes(), " bytes; expected ",
+                                            sizeof(wire::CommRegion)));
+  }
+  std::unique_ptr<FencePage> page(new FencePage(driver, std::move(region)));
+  if (page->region().header.magic != wire::kFencePageMagic) {
+    return absl::InternalError("the daemon gave a communicator region without its header");
+  }
+  void* address = page->memory_.data();
+  if (CUresult error =
+          driver.MemHostRegister(address, page->memory_.bytes(),
+                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver, error, "cannot register the communicator's fence page with CUDA");
+  }
+  page->registered_ = true;
+  if (CUresult error = driver.MemHostGetDevicePointer(&page->device_base_, address, 0);
+      error != CUDA_SUCCESS) {
+    return CudaError(driver, error, "the communicator's fence page has no device address");
+  }
+  return page;
+}
+
+FencePage::~FencePage() {
+  if (registered_) driver_.MemHostUnregister(memory_.data());
+}
+
+void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text) {
+  std::lock_guard lock(fail_mutex);
+  if (region.failure.error.load(std::memory_order_acquire) == 0) {
+    const size_t bytes = std::min(text.size(), sizeof(region.failure.text) - 1);
+    std::memcpy(region.failure.text, text.data(), bytes);
+    region.failure.text[bytes] = '\0';
+    // Pairs with the acquire load in FailureOf.
+    region.failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
+  }
+  wire::SignalFence(region.done, wire::kFencePoison);
+}
+
+void FenceGraveyard::Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now) {
+  std::vector<Grave> cleared;  // unmapped after the lock is gone
+  std::lock_guard lock(mutex_);
+  if (!ended_well) {
+    kept_.push_back(std::move(page));
+    return;
+  }
+  resting_.push_back({std::move(page), now});
+  while (resting_.size() > kRestingPages && now - resting_.front().since >= kRestNs) {
+    cleared.push_back(std::move(resting_.front()));
+    resting_.erase(resting_.begin());
+  }
+}
+
+void PoliteWait::Pause() {
+  constexpr int kSpins = 200;
+  constexpr int kYields = 1000;
+  constexpr long kSleepNs = 50'000;
+  ++rounds_;
+  if (rounds_ <= kSpins) {
+    __builtin_ia32_pause();
+  } else if (rounds_ <= kYields) {
+    sched_yield();
+  } else {
+    const timespec nap{0, kSleepNs};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+}  // namespace mccs::shim

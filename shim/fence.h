@@ -1,0 +1,85 @@
+// A communicator's region as streams see it: where to write "ready", where to wait for "done".
+#ifndef MCCS_SHIM_FENCE_H_
+#define MCCS_SHIM_FENCE_H_
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/shared_region.h"
+#include "proto/shim_wire.h"
+#include "shim/driver_api.h"
+
+namespace mccs::shim {
+
+// Owns the mapping of one communicator region and its registration with CUDA.
+// LIFETIME: outlives every stream operation that names its addresses; see FenceGraveyard.
+// THREAD: immutable after Open.
+class FencePage {
+ public:
+  // Checks the region's shape and registers it. REQUIRES: the communicator's context is current.
+  static absl::StatusOr<std::unique_ptr<FencePage>> Open(const DriverApi& driver,
+                                                         SharedRegion region);
+  ~FencePage();
+  FencePage(const FencePage&) = delete;
+  FencePage& operator=(const FencePage&) = delete;
+
+  wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
+
+  CUdeviceptr ready_address(uint32_t slot) const {
+    return device_base_ + offsetof(wire::CommRegion, ready) + slot * sizeof(wire::FenceLine);
+  }
+  CUdeviceptr done_address() const { return device_base_ + offsetof(wire::CommRegion, done); }
+
+ private:
+  FencePage(const DriverApi& driver, SharedRegion memory)
+      : driver_(driver), memory_(std::move(memory)) {}
+
+  const DriverApi& driver_;
+  SharedRegion memory_;
+  CUdeviceptr device_base_ = 0;
+  bool registered_ = false;
+};
+
+// Writes the failure on the daemon's behalf (it is dead, or does not answer) unless there is one,
+// and releases every stream that waits. THREAD: any.
+void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text);
+
+// Where the pages of ended communicators rest. A stream may still hold a wait on a page whose
+// communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page is
+// unmapped only when it has rested for a while and younger ones have come; the page of a
+// communicator that was aborted or failed is kept: a stream of it may be stuck in front of its wait.
+// THREAD: any.
+class FenceGraveyard {
+ public:
+  static constexpr size_t kRestingPages = 16;
+  static constexpr MonotonicNs kRestNs = 10 * kNsPerSec;
+
+  void Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now);
+
+ private:
+  struct Grave {
+    std::unique_ptr<FencePage> page;
+    MonotonicNs since;
+  };
+  std::mutex mutex_;
+  std::vector<Grave> resting_;                     // oldest first
+  std::vector<std::unique_ptr<FencePage>> kept_;
+};
+
+// Waiting on the host for something that another thread or process brings about: spin for a moment,
+// then yield, then sleep in short bits. Two cores are often shared by five who wait.
+class PoliteWait {
+ public:
+  void Pause();
+
+ private:
+  int rounds_ = 0;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_FENCE_H_

@@ -1,0 +1,108 @@
+#include "shim/group.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "shim/error_text.h"
+#include "shim/process.h"
+
+namespace mccs::shim {
+
+Group& Group::OfThisThread() {
+  thread_local Group group;
+  return group;
+}
+
+Group::Outcome Group::End() {
+  if (depth_ == 0) {
+    return {absl::FailedPreconditionError("ncclGroupEnd: no ncclGroupStart before it")};
+  }
+  if (--depth_ > 0) return {};
+  Outcome outcome;
+  outcome.status = std::exchange(error_, absl::OkStatus());
+  if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
+  if (outcome.status.ok()) outcome.status = work_.Submit();
+  if (outcome.status.ok()) outcome.status = RunLeaving();
+  Clear();
+  return outcome;
+}
+
+absl::Status Group::EndWithoutActing() {
+  if (depth_ == 0) {
+    return absl::FailedPreconditionError("ncclGroupSimulateEnd: no ncclGroupStart before it");
+  }
+  if (--depth_ == 0) {
+    error_ = absl::OkStatus();
+    Clear();
+  }
+  return absl::OkStatus();
+}
+
+void Group::Clear() {
+  // Inits that were dropped before they ran: their callers hold handles of nothing.
+  for (InitJob& job : inits_) {
+    if (Process::Get().handles().Retire(job.handle)) *job.where = nullptr;
+  }
+  inits_.clear();
+  work_.Clear();
+  leaving_.clear();
+}
+
+void Group::AddInit(std::unique_ptr<Communicator> comm, ncclComm_t* where) {
+  HandleTable& handles = Process::Get().handles();
+  const ncclComm_t handle = handles.Insert(std::move(comm));
+  if (handle == nullptr) {
+    AddError(absl::ResourceExhaustedError("too many communicators are alive in this process"));
+    return;
+  }
+  *where = handle;
+  inits_.push_back({handles.Find(handle), handle, where});
+}
+
+void Group::AddLeaving(CommRef comm) { leaving_.push_back(std::move(comm)); }
+
+// All requests first, then all answers: a process may hold several ranks of one communicator.
+absl::Status Group::RunInits(bool* in_progress) {
+  absl::Status first_error;
+  auto note = [&](const absl::Status& status) {
+    if (first_error.ok()) first_error = status;
+    return status.ok();
+  };
+  std::vector<InitJob> jobs = std::exchange(inits_, {});
+  for (InitJob& job : jobs) note(job.comm->Join());
+  for (InitJob& job : jobs) {
+    if (!job.comm->blocking()) {
+      *in_progress = true;
+      continue;  // Its outcome, good or bad, is in ncclCommGetAsyncError; the handle stays.
+    }
+    // After one failure the others' ranks can still be joined elsewhere: end them, wait for none.
+    if (!first_error.ok()) job.comm->Abort();
+    if (note(job.comm->AwaitJoined())) continue;
+    if (Process::Get().handles().Retire(job.handle)) *job.where = nullptr;
+  }
+  return first_error;
+}
+
+absl::Status Group::RunLeaving() {
+  absl::Status first_error;
+  for (CommRef& comm : leaving_) {
+    // One that failed, or never came to work, has nothing to flush.
+    if (!comm->finalized_or_finalizing() && !comm->BeginFinalize().ok()) comm->Abort();
+  }
+  for (CommRef& comm : leaving_) {
+    // What failed while it was flushed was told by ncclCommGetAsyncError; leaving succeeds.
+    (void)comm->AwaitFinalized();
+  }
+  return first_error;
+}
+
+ncclResult_t GroupOfCall::Finish(const absl::Status& status) {
+  if (!status.ok()) group_.AddError(status);
+  Group::Outcome outcome = group_.End();
+  // Within the caller's group the call's own error is told at once, and again at the group's end.
+  if (!status.ok()) return Report(status);
+  if (!outcome.status.ok()) return Report(outcome.status);
+  return outcome.in_progress ? ncclInProgress : ncclSuccess;
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,85 @@
+// ncclGroupStart … ncclGroupEnd: what a thread has asked for and not yet handed over.
+//
+// State is per thread and nests; the outermost end acts, in this order: all inits together, then
+// the work of all communicators together, then the communicators that leave. A call outside any
+// group is a group of one. The first error is remembered; with one, the outermost end drops all that
+// was queued and returns it.
+#ifndef MCCS_SHIM_GROUP_H_
+#define MCCS_SHIM_GROUP_H_
+
+#include <nccl.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "shim/handle_table.h"
+#include "shim/submit.h"
+
+namespace mccs::shim {
+
+// THREAD: its own.
+class Group {
+ public:
+  static Group& OfThisThread();
+
+  void Start() { ++depth_; }
+  bool open() const { return depth_ > 0; }
+
+  // kFailedPrecondition without a Start. In the result ncclInProgress is told apart from ok by
+  // `in_progress`: a non-blocking communicator has begun something.
+  struct Outcome {
+    absl::Status status;
+    bool in_progress = false;
+  };
+  Outcome End();
+  // Ends one level and drops everything at the outermost one.
+  absl::Status EndWithoutActing();
+
+  // Each adds one task; REQUIRES: open().
+  // `*handle` is set at once and becomes NULL again if a blocking init fails.
+  void AddInit(std::unique_ptr<Communicator> comm, ncclComm_t* handle);
+  void AddLeaving(CommRef comm);
+  void AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record) {
+    work_.Add(std::move(comm), stream, record);
+  }
+  void AddError(const absl::Status& status) {
+    if (error_.ok()) error_ = status;
+  }
+
+ private:
+  struct InitJob {
+    CommRef comm;
+    ncclComm_t handle;
+    ncclComm_t* where;
+  };
+
+  absl::Status RunInits(bool* in_progress);
+  absl::Status RunLeaving();
+  void Clear();
+
+  int depth_ = 0;
+  absl::Status error_;
+  std::vector<InitJob> inits_;
+  GroupWork work_;
+  std::vector<CommRef> leaving_;
+};
+
+// Opens a group for one call, so that a call alone and a call within a group go the same way.
+//   GroupOfCall group; … group->AddOperation(…); return group.Finish(status);
+class GroupOfCall {
+ public:
+  GroupOfCall() : group_(Group::OfThisThread()) { group_.Start(); }
+  Group* operator->() { return &group_; }
+  Group* get() { return &group_; }
+
+  // Ends the call's level. `status`: what the call itself found wrong.
+  ncclResult_t Finish(const absl::Status& status);
+
+ private:
+  Group& group_;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_GROUP_H_

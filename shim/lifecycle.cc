@@ -1,0 +1,173 @@
+#include "shim/lifecycle.h"
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "shim/comm_config.h"
+#include "shim/diagnostics.h"
+#include "shim/environment.h"
+#include "shim/error_text.h"
+#include "shim/group.h"
+#include "shim/process.h"
+#include "shim/unique_id_env.h"
+
+namespace mccs::shim {
+namespace {
+
+// A daemon answers for a unique id by itself, without other hosts.
+constexpr std::chrono::seconds kUniqueIdTime{5};
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+template <typename... Parts>
+absl::Status Bad(std::string_view function, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(View(function), ": ", parts...));
+}
+
+absl::Status FillUniqueId(ncclUniqueId* id) {
+  if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
+  if (const auto text = CommIdText()) {
+    MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromText(*text));
+    std::memcpy(id, &from_text, sizeof(*id));
+    return absl::OkStatus();
+  }
+  MCCS_ASSIGN_OR_RETURN(DaemonClient * daemon, Process::Get().OpenConnection());
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon->Send(wire::GetUniqueId{}));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon->Await(request, kUniqueIdTime));
+  MCCS_ASSIGN_OR_RETURN(const auto made, reply.As<wire::UniqueIdReply>());
+  std::memcpy(id, made.unique_id, sizeof(*id));
+  return absl::OkStatus();
+}
+
+// A communicator that has not asked to join yet, on the given device.
+absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
+                                                   const DeviceBinding& device) {
+  JoinOptions options{};
+  MCCS_ASSIGN_OR_RETURN(options.id, OpenUniqueId(*call.id));
+  MCCS_ASSIGN_OR_RETURN(options.config, ReadCommConfig(call.config));
+  MCCS_ASSIGN_OR_RETURN(options.init_timeout_ms, InitTimeoutMs());
+  options.ranks = call.ranks;
+  options.rank = Rank(call.rank);
+  options.device = device;
+  options.multi_rank_gpu = MultiRankGpuAllowed();
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Process::Get().OpenSession());
+  return std::make_unique<Communicator>(std::move(session), std::move(options));
+}
+
+absl::Status AddInit(const InitCall& call, Group& group) {
+  if (call.comm == nullptr) return Bad(call.function, "comm is NULL");
+  *call.comm = nullptr;
+  if (call.ranks < 1) return Bad(call.function, "nranks is ", call.ranks, "; it must be at least 1");
+  if (call.rank < 0 || call.rank >= call.ranks) {
+    return Bad(call.function, "rank ", call.rank, " is not within 0 … ", call.ranks - 1);
+  }
+  MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
+  MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> comm, Make(call, device));
+  group.AddInit(std::move(comm), call.comm);
+  return absl::OkStatus();
+}
+
+absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devices) {
+  int present = 0;
+  if (CUresult error = driver.DeviceGetCount(&present); error != CUDA_SUCCESS) {
+    return CudaError(driver, error, "cuDeviceGetCount");
+  }
+  std::set<int> seen;
+  for (int i = 0; i < count; ++i) {
+    const int device = devices == nullptr ? i : devices[i];
+    if (device < 0 || device >= present) {
+      return Bad("ncclCommInitAll", "there is no CUDA device ", device, "; ", present,
+                 " are visible");
+    }
+    if (!seen.insert(device).second && !MultiRankGpuAllowed()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("ncclCommInitAll: Duplicate GPU detected: device ", device,
+                       " is named twice (NCCL_MULTI_RANK_GPU_ENABLE=1 allows it)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group& group) {
+  if (comms == nullptr) return Bad("ncclCommInitAll", "comm is NULL");
+  if (count < 1) return Bad("ncclCommInitAll", "ndev is ", count, "; it must be at least 1");
+  MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
+  MCCS_RETURN_IF_ERROR(CheckDeviceList(*driver, count, devices));
+  ncclUniqueId id;
+  MCCS_RETURN_IF_ERROR(FillUniqueId(&id));
+  std::vector<std::unique_ptr<Communicator>> made;
+  for (int i = 0; i < count; ++i) {
+    comms[i] = nullptr;
+    MCCS_ASSIGN_OR_RETURN(const DeviceBinding device,
+                          DeviceByOrdinal(*driver, devices == nullptr ? i : devices[i]));
+    MCCS_ASSIGN_OR_RETURN(auto comm, Make({.function = "ncclCommInitAll",
+                                           .comm = &comms[i],
+                                           .ranks = count,
+                                           .id = &id,
+                                           .rank = i,
+                                           .config = nullptr},
+                                          device));
+    made.push_back(std::move(comm));
+  }
+  for (int i = 0; i < count; ++i) group.AddInit(std::move(made[i]), &comms[i]);
+  return absl::OkStatus();
+}
+
+// Takes the handle out of use; the communicator lives on in `ref` until it has left.
+absl::StatusOr<CommRef> TakeOut(std::string_view function, ncclComm_t handle) {
+  HandleTable& handles = Process::Get().handles();
+  CommRef comm = handles.Find(handle);
+  if (!comm || !handles.Retire(handle)) {
+    return Bad(function, "comm is no communicator that is alive (destroyed or aborted before?)");
+  }
+  return comm;
+}
+
+}  // namespace
+
+ncclResult_t MakeUniqueId(ncclUniqueId* id) { return Report(FillUniqueId(id)); }
+
+ncclResult_t InitRank(const InitCall& call) {
+  GroupOfCall group;
+  return group.Finish(AddInit(call, *group.get()));
+}
+
+ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
+  GroupOfCall group;
+  return group.Finish(AddInitAll(comms, count, devices, *group.get()));
+}
+
+ncclResult_t Finalize(ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;
+  CommRef comm = Process::Get().handles().Find(handle);
+  if (!comm) return Report(Bad("ncclCommFinalize", "comm is no communicator that is alive"));
+  if (absl::Status status = comm->BeginFinalize(); !status.ok()) return Report(status);
+  if (!comm->blocking()) return ncclInProgress;
+  return Report(comm->AwaitFinalized());
+}
+
+ncclResult_t Destroy(ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;
+  GroupOfCall group;
+  absl::StatusOr<CommRef> comm = TakeOut("ncclCommDestroy", handle);
+  if (comm.ok()) group->AddLeaving(*std::move(comm));
+  return group.Finish(comm.status());
+}
+
+ncclResult_t Abort(ncclComm_t handle) {
+  if (handle == nullptr) return ncclSuccess;
+  absl::StatusOr<CommRef> comm = TakeOut("ncclCommAbort", handle);
+  if (!comm.ok()) return Report(comm.status());
+  (*comm)->Abort();
+  return ncclSuccess;
+}
+
+}  // namespace mccs::shim

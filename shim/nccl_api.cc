@@ -1,0 +1,269 @@
+// The exported functions that work: thin doors to group, lifecycle and collective.
+//
+// ncclGetVersion answers the version of the header that we are built with (2.28.9): what a program
+// may expect of us is what that version offered. The names of newer ones are exported too, because a
+// framework that was built with them does not load otherwise, but most of them only refuse.
+#include <nccl.h>
+
+#include "shim/collective.h"
+#include "shim/diagnostics.h"
+#include "shim/error_text.h"
+#include "shim/exported.h"
+#include "shim/group.h"
+#include "shim/lifecycle.h"
+#include "shim/process.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+namespace {
+
+ncclResult_t BadArgument(std::string_view text) {
+  return Report(absl::InvalidArgumentError(absl::string_view(text.data(), text.size())));
+}
+
+// The communicator behind a handle, for a question about it: writes the answer, or refuses.
+template <typename Answer, typename Ask>
+ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer, Ask ask) {
+  if (answer == nullptr) {
+    return BadArgument(absl::StrCat(function, ": the place for the answer is NULL"));
+  }
+  const CommRef comm = Process::Get().handles().Find(handle);
+  if (!comm) {
+    return BadArgument(absl::StrCat(
+        function, ": comm is ", handle == nullptr ? "NULL" : "no communicator that is alive"));
+  }
+  *answer = ask(*comm);
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace mccs::shim
+
+using mccs::OpKind;
+namespace shim = mccs::shim;
+
+// ---- Start and end ---------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclGetUniqueId(ncclUniqueId* id) { return shim::MakeUniqueId(id); }
+MCCS_ALSO_WEAK(ncclGetUniqueId);
+
+MCCS_EXPORT ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return shim::InitRank({"ncclCommInitRank", comm, ranks, &id, rank, nullptr});
+}
+MCCS_ALSO_WEAK(ncclCommInitRank);
+
+MCCS_EXPORT ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id,
+                                                 int rank, ncclConfig_t* config) {
+  return shim::InitRank({"ncclCommInitRankConfig", comm, ranks, &id, rank, config});
+}
+MCCS_ALSO_WEAK(ncclCommInitRankConfig);
+
+MCCS_EXPORT ncclResult_t pncclCommInitAll(ncclComm_t* comms, int count, const int* devices) {
+  return shim::InitAll(comms, count, devices);
+}
+MCCS_ALSO_WEAK(ncclCommInitAll);
+
+MCCS_EXPORT ncclResult_t pncclCommFinalize(ncclComm_t comm) { return shim::Finalize(comm); }
+MCCS_ALSO_WEAK(ncclCommFinalize);
+
+MCCS_EXPORT ncclResult_t pncclCommDestroy(ncclComm_t comm) { return shim::Destroy(comm); }
+MCCS_ALSO_WEAK(ncclCommDestroy);
+
+MCCS_EXPORT ncclResult_t pncclCommAbort(ncclComm_t comm) { return shim::Abort(comm); }
+MCCS_ALSO_WEAK(ncclCommAbort);
+
+// ---- Questions -------------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclGetVersion(int* version) {
+  if (version == nullptr) return shim::BadArgument("ncclGetVersion: version is NULL");
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+MCCS_ALSO_WEAK(ncclGetVersion);
+
+MCCS_EXPORT const char* pncclGetErrorString(ncclResult_t result) {
+  return shim::DescribeResult(result);
+}
+MCCS_ALSO_WEAK(ncclGetErrorString);
+
+// The failure of the given communicator where it has one: a watchdog thread asks for it, and the
+// error was met by no call of its own.
+MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) {
+  if (const shim::CommRef comm = shim::Process::Get().handles().Find(handle)) {
+    if (const absl::Status failure = comm->Failure(); !failure.ok()) {
+      return shim::KeepText({failure.message().data(), failure.message().size()});
+    }
+  }
+  return shim::LastErrorText();
+}
+MCCS_ALSO_WEAK(ncclGetLastError);
+
+MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
+  return shim::AnswerAbout("ncclCommGetAsyncError", handle, error,
+                           [](shim::Communicator& comm) { return comm.AsyncResult(); });
+}
+MCCS_ALSO_WEAK(ncclCommGetAsyncError);
+
+MCCS_EXPORT ncclResult_t pncclCommCount(const ncclComm_t handle, int* count) {
+  return shim::AnswerAbout("ncclCommCount", handle, count,
+                           [](shim::Communicator& comm) { return comm.ranks(); });
+}
+MCCS_ALSO_WEAK(ncclCommCount);
+
+MCCS_EXPORT ncclResult_t pncclCommCuDevice(const ncclComm_t handle, int* device) {
+  return shim::AnswerAbout("ncclCommCuDevice", handle, device,
+                           [](shim::Communicator& comm) { return comm.device(); });
+}
+MCCS_ALSO_WEAK(ncclCommCuDevice);
+
+MCCS_EXPORT ncclResult_t pncclCommUserRank(const ncclComm_t handle, int* rank) {
+  return shim::AnswerAbout("ncclCommUserRank", handle, rank,
+                           [](shim::Communicator& comm) { return comm.rank(); });
+}
+MCCS_ALSO_WEAK(ncclCommUserRank);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+MCCS_EXPORT void pncclResetDebugInit() { shim::ReloadVerbosity(); }
+MCCS_ALSO_WEAK(ncclResetDebugInit);
+#pragma GCC diagnostic pop
+
+// ---- Groups ----------------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclGroupStart() {
+  shim::Group::OfThisThread().Start();
+  return ncclSuccess;
+}
+MCCS_ALSO_WEAK(ncclGroupStart);
+
+MCCS_EXPORT ncclResult_t pncclGroupEnd() {
+  const shim::Group::Outcome outcome = shim::Group::OfThisThread().End();
+  if (!outcome.status.ok()) return shim::Report(outcome.status);
+  return outcome.in_progress ? ncclInProgress : ncclSuccess;
+}
+MCCS_ALSO_WEAK(ncclGroupEnd);
+
+MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t*) {
+  if (absl::Status status = shim::Group::OfThisThread().EndWithoutActing(); !status.ok()) {
+    return shim::Report(status);
+  }
+  return shim::Report(absl::UnimplementedError(
+      "ncclGroupSimulateEnd is not supported by MCCS in this release: it estimates no times; the "
+      "group was dropped"));
+}
+MCCS_ALSO_WEAK(ncclGroupSimulateEnd);
+
+// ---- Collectives -----------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count,
+                                        ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                        cudaStream_t stream) {
+  return shim::Post({.function = "ncclAllReduce",
+                     .kind = OpKind::kAllReduce,
+                     .send = send,
+                     .recv = recv,
+                     .count = count,
+                     .type = type,
+                     .op = op,
+                     .comm = comm,
+                     .stream = stream});
+}
+MCCS_ALSO_WEAK(ncclAllReduce);
+
+MCCS_EXPORT ncclResult_t pncclAllGather(const void* send, void* recv, size_t count,
+                                        ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
+  return shim::Post({.function = "ncclAllGather",
+                     .kind = OpKind::kAllGather,
+                     .send = send,
+                     .recv = recv,
+                     .count = count,
+                     .type = type,
+                     .comm = comm,
+                     .stream = stream});
+}
+MCCS_ALSO_WEAK(ncclAllGather);
+
+MCCS_EXPORT ncclResult_t pncclReduceScatter(const void* send, void* recv, size_t count,
+                                            ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                            cudaStream_t stream) {
+  return shim::Post({.function = "ncclReduceScatter",
+                     .kind = OpKind::kReduceScatter,
+                     .send = send,
+                     .recv = recv,
+                     .count = count,
+                     .type = type,
+                     .op = op,
+                     .comm = comm,
+                     .stream = stream});
+}
+MCCS_ALSO_WEAK(ncclReduceScatter);
+
+MCCS_EXPORT ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count,
+                                        ncclDataType_t type, int root, ncclComm_t comm,
+                                        cudaStream_t stream) {
+  return shim::Post({.function = "ncclBroadcast",
+                     .kind = OpKind::kBroadcast,
+                     .send = send,
+                     .recv = recv,
+                     .count = count,
+                     .type = type,
+                     .root = root,
+                     .comm = comm,
+                     .stream = stream});
+}
+MCCS_ALSO_WEAK(ncclBroadcast);
+
+MCCS_EXPORT ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root,
+                                    ncclComm_t comm, cudaStream_t stream) {
+  return shim::Post({.function = "ncclBcast",
+                     .kind = OpKind::kBroadcast,
+                     .send = buffer,
+                     .recv = buffer,
+                     .count = count,
+                     .type = type,
+                     .root = root,
+                     .comm = comm,
+                     .stream = stream});
+}
+MCCS_ALSO_WEAK(ncclBcast);
+
+// ---- Registration: a hint that costs nothing, because buffers are exported when first used -----
+
+MCCS_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buffer, size_t,
+                                           void** handle) {
+  if (buffer == nullptr) return shim::BadArgument("ncclCommRegister: buff is NULL");
+  return shim::AnswerAbout("ncclCommRegister", comm, handle,
+                           [](shim::Communicator& found) { return found.AddRegistration(); });
+}
+MCCS_ALSO_WEAK(ncclCommRegister);
+
+MCCS_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
+  bool known = false;
+  const ncclResult_t result = shim::AnswerAbout(
+      "ncclCommDeregister", comm, &known,
+      [&](shim::Communicator& found) { return found.RemoveRegistration(handle); });
+  if (result != ncclSuccess || known) return result;
+  return shim::BadArgument("ncclCommDeregister: this handle was not given by ncclCommRegister");
+}
+MCCS_ALSO_WEAK(ncclCommDeregister);
+
+MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t,
+                                                 ncclWindow_t* window, int) {
+  if (buffer == nullptr) return shim::BadArgument("ncclCommWindowRegister: buff is NULL");
+  return shim::AnswerAbout("ncclCommWindowRegister", comm, window, [](shim::Communicator& found) {
+    return static_cast<ncclWindow_t>(found.AddRegistration());
+  });
+}
+MCCS_ALSO_WEAK(ncclCommWindowRegister);
+
+MCCS_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  bool known = false;
+  const ncclResult_t result = shim::AnswerAbout(
+      "ncclCommWindowDeregister", comm, &known,
+      [&](shim::Communicator& found) { return found.RemoveRegistration(window); });
+  if (result != ncclSuccess || known) return result;
+  return shim::BadArgument(
+      "ncclCommWindowDeregister: this handle was not given by ncclCommWindowRegister");
+}
+MCCS_ALSO_WEAK(ncclCommWindowDeregister);

@@ -1,0 +1,126 @@
+// The exported functions that only refuse, and why. A symbol that is missing would make a framework
+// fail to load, or would bind to the real library and hand it our communicator.
+//
+// No NCCL header is included here on purpose: a function that looks at none of its arguments needs no
+// list of them, and the headers of a toolkit lack the newer ones. On x86-64 and arm64 the caller
+// passes and clears its arguments, so a callee without parameters is safe.
+#include "shim/exported.h"
+#include "shim/refusal.h"
+
+namespace {
+
+constexpr char kLater[] = "this release carries AllReduce, AllGather, ReduceScatter and Broadcast";
+constexpr char kNoSplit[] =
+    "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
+constexpr char kNoOperators[] = "this release knows the operators sum, prod, min, max and avg";
+constexpr char kNoMemory[] = "allocate with cudaMalloc, which MCCS shares with its daemon";
+constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
+constexpr char kNoDeviceApi[] =
+    "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
+    "collectives";
+constexpr char kNoParameters[] = "this release publishes no parameters";
+constexpr char kNoState[] = "this release has no such state of a communicator";
+constexpr char kNoConfig[] = "call the collective without a ncclCollConfig_t";
+constexpr char kNoEncryption[] = "what daemons tell each other is the provider's to protect";
+
+}  // namespace
+
+// Returns an ncclResult_t, which is an int.
+#define MCCS_REFUSED(name, reason) \
+  MCCS_EXPORT int p##name() { return mccs::shim::Refuse(#name, reason); } \
+  MCCS_ALSO_WEAK(name)
+
+// Returns something else: `value`.
+#define MCCS_REFUSED_AS(type, value, name, reason) \
+  MCCS_EXPORT type p##name() {                     \
+    mccs::shim::Refuse(#name, reason);             \
+    return value;                                  \
+  }                                                \
+  MCCS_ALSO_WEAK(name)
+
+// Communicators
+MCCS_REFUSED(ncclCommInitRankScalable, kNoSplit);
+MCCS_REFUSED(ncclCommSplit, kNoSplit);
+MCCS_REFUSED(ncclCommShrink, kNoSplit);
+MCCS_REFUSED(ncclCommGrow, kNoSplit);
+MCCS_REFUSED(ncclCommGetUniqueId, kNoSplit);
+MCCS_REFUSED(ncclCommSuspend, kNoState);
+MCCS_REFUSED(ncclCommResume, kNoState);
+MCCS_REFUSED(ncclCommMemStats, kNoState);
+MCCS_REFUSED(ncclCommQueryProperties, kNoState);
+MCCS_REFUSED(ncclSetEncryption, kNoEncryption);
+
+// NULL is accepted, as by ncclCommAbort.
+MCCS_EXPORT int pncclCommRevoke(void* comm, int) {
+  return comm == nullptr ? 0 : mccs::shim::Refuse("ncclCommRevoke", "use ncclCommAbort");
+}
+MCCS_ALSO_WEAK(ncclCommRevoke);
+
+// Operations
+MCCS_REFUSED(ncclReduce, kLater);
+MCCS_REFUSED(ncclAlltoAll, kLater);
+MCCS_REFUSED(ncclGather, kLater);
+MCCS_REFUSED(ncclScatter, kLater);
+MCCS_REFUSED(ncclSend, kLater);
+MCCS_REFUSED(ncclRecv, kLater);
+MCCS_REFUSED(ncclRedOpCreatePreMulSum, kNoOperators);
+MCCS_REFUSED(ncclRedOpDestroy, kNoOperators);
+MCCS_REFUSED(ncclAllReduceConfig, kNoConfig);
+MCCS_REFUSED(ncclBroadcastConfig, kNoConfig);
+MCCS_REFUSED(ncclReduceConfig, kNoConfig);
+MCCS_REFUSED(ncclAllGatherConfig, kNoConfig);
+MCCS_REFUSED(ncclReduceScatterConfig, kNoConfig);
+MCCS_REFUSED(ncclAlltoAllConfig, kNoConfig);
+MCCS_REFUSED(ncclGatherConfig, kNoConfig);
+MCCS_REFUSED(ncclScatterConfig, kNoConfig);
+MCCS_REFUSED(ncclPutSignal, kNoOneSided);
+MCCS_REFUSED(ncclSignal, kNoOneSided);
+MCCS_REFUSED(ncclWaitSignal, kNoOneSided);
+
+// Memory
+MCCS_REFUSED(ncclMemAlloc, kNoMemory);
+MCCS_REFUSED(ncclMemFree, kNoMemory);
+MCCS_REFUSED(ncclWinGetUserPtr, kNoOneSided);
+
+// Device API. A team is three ints: ranks, rank, stride; the empty one has none.
+struct EmptyTeam {
+  int ranks, rank, stride;
+};
+MCCS_REFUSED(ncclDevCommCreate, kNoDeviceApi);
+MCCS_REFUSED(ncclDevCommDestroy, kNoDeviceApi);
+MCCS_REFUSED(ncclLsaBarrierCreateRequirement, kNoDeviceApi);
+MCCS_REFUSED(ncclGinBarrierCreateRequirement, kNoDeviceApi);
+MCCS_REFUSED(ncclLLA2ACreateRequirement, kNoDeviceApi);
+MCCS_REFUSED(ncclGinInboxA2ACreateRequirement, kNoDeviceApi);
+MCCS_REFUSED(ncclGinOutboxCreateRequirement, kNoDeviceApi);
+MCCS_REFUSED(ncclGetLsaDevicePointer, kNoDeviceApi);
+MCCS_REFUSED(ncclGetPeerDevicePointer, kNoDeviceApi);
+MCCS_REFUSED(ncclGetMultimemDevicePointer, kNoDeviceApi);
+MCCS_REFUSED(ncclGetLsaMultimemDevicePointer, kNoDeviceApi);
+MCCS_REFUSED(ncclGetCftDeviceLeInfo, kNoDeviceApi);
+MCCS_REFUSED(ncclGetPeerDeviceLeInfo, kNoDeviceApi);
+MCCS_REFUSED(ncclGetMultimemDeviceLeInfo, kNoDeviceApi);
+MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamWorld, kNoDeviceApi);
+MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamLsa, kNoDeviceApi);
+MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamRail, kNoDeviceApi);
+MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamCft, kNoDeviceApi);
+MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamCftMultimem, kNoDeviceApi);
+MCCS_REFUSED_AS(int, -1, ncclTeamRankToWorld, kNoDeviceApi);
+MCCS_REFUSED_AS(int, -1, ncclTeamRankToLsa, kNoDeviceApi);
+MCCS_REFUSED_AS(int, 0, ncclLLA2ACalcSlots, kNoDeviceApi);
+
+// Parameters
+MCCS_REFUSED(ncclParamBind, kNoParameters);
+MCCS_REFUSED(ncclParamGet, kNoParameters);
+MCCS_REFUSED(ncclParamGetI8, kNoParameters);
+MCCS_REFUSED(ncclParamGetI16, kNoParameters);
+MCCS_REFUSED(ncclParamGetI32, kNoParameters);
+MCCS_REFUSED(ncclParamGetI64, kNoParameters);
+MCCS_REFUSED(ncclParamGetU8, kNoParameters);
+MCCS_REFUSED(ncclParamGetU16, kNoParameters);
+MCCS_REFUSED(ncclParamGetU32, kNoParameters);
+MCCS_REFUSED(ncclParamGetU64, kNoParameters);
+MCCS_REFUSED(ncclParamGetStr, kNoParameters);
+MCCS_REFUSED(ncclParamGetParameter, kNoParameters);
+MCCS_REFUSED(ncclParamGetAllParameterKeys, kNoParameters);
+MCCS_REFUSED_AS(void, void(), ncclParamDumpAll, kNoParameters);

@@ -1,0 +1,94 @@
+#include "shim/process.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "shim/diagnostics.h"
+#include "shim/environment.h"
+
+namespace mccs::shim {
+namespace {
+
+std::mutex birth_mutex;
+std::atomic<Process*> the_process{nullptr};  // release store at birth; pairs with the load in Get
+
+}  // namespace
+
+Process& Process::Get() {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process != nullptr) [[likely]] return *process;
+  std::lock_guard lock(birth_mutex);
+  process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) {
+    static bool handlers_set = false;
+    if (!std::exchange(handlers_set, true)) {
+      pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
+    }
+    process = new Process;
+    the_process.store(process, std::memory_order_release);
+  }
+  return *process;
+}
+
+absl::StatusOr<const DriverApi*> Process::Driver() {
+  std::lock_guard lock(mutex_);
+  if (!driver_) {
+    MCCS_ASSIGN_OR_RETURN(driver_, LoadDriverApi());
+  }
+  return &*driver_;
+}
+
+absl::Status Process::ConnectLocked() {
+  if (session_ != nullptr && session_->client->dead()) older_.push_back(std::move(session_));
+  if (connection_ != nullptr && connection_->dead()) connection_ = nullptr;
+  if (session_ != nullptr || connection_ != nullptr) return absl::OkStatus();
+  SayVersionOnce();
+  MCCS_ASSIGN_OR_RETURN(connection_, DaemonClient::Connect(SocketPath()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
+  MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Driver());
+  std::lock_guard lock(mutex_);
+  MCCS_RETURN_IF_ERROR(ConnectLocked());
+  if (session_ == nullptr) {
+    session_ = std::make_shared<Session>(*driver, graveyard_, std::move(connection_));
+  }
+  return session_;
+}
+
+absl::StatusOr<DaemonClient*> Process::OpenConnection() {
+  std::lock_guard lock(mutex_);
+  MCCS_RETURN_IF_ERROR(ConnectLocked());
+  return session_ != nullptr ? session_->client.get() : connection_.get();
+}
+
+// Around a fork nobody opens or closes a session. The child leaves all it inherited untouched but
+// for the descriptors: other threads of the parent may have held locks or been in the middle of work.
+
+void Process::BeforeFork() {
+  birth_mutex.lock();
+  if (Process* process = the_process.load()) process->mutex_.lock();
+}
+
+void Process::AfterForkInParent() {
+  if (Process* process = the_process.load()) process->mutex_.unlock();
+  birth_mutex.unlock();
+}
+
+void Process::AfterForkInChild() {
+  if (Process* process = the_process.load()) {
+    if (process->connection_ != nullptr) process->connection_->CloseInForkedChild();
+    if (process->session_ != nullptr) process->session_->client->CloseInForkedChild();
+    for (const std::weak_ptr<Session>& older : process->older_) {
+      if (auto session = older.lock()) session->client->CloseInForkedChild();
+    }
+    process->mutex_.unlock();
+    the_process.store(nullptr);
+  }
+  birth_mutex.unlock();
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,54 @@
+// The one state of this library in its process: CUDA's functions, the session with the daemon, the
+// live communicators. Made at the first call, never destroyed: threads and streams may be at work
+// while the process exits.
+#ifndef MCCS_SHIM_PROCESS_H_
+#define MCCS_SHIM_PROCESS_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "shim/driver_api.h"
+#include "shim/fence.h"
+#include "shim/handle_table.h"
+#include "shim/session.h"
+
+namespace mccs::shim {
+
+// THREAD: any.
+class Process {
+ public:
+  // Makes it at the first call. In a forked child this is another object: the child knows none of
+  // its parent's communicators and may open a session of its own.
+  static Process& Get();
+
+  absl::StatusOr<const DriverApi*> Driver();
+
+  // The session with the daemon: the one that is open, or a new one.
+  absl::StatusOr<std::shared_ptr<Session>> OpenSession();
+  // A connection alone, for what needs no CUDA (ncclGetUniqueId may be called by a launcher).
+  absl::StatusOr<DaemonClient*> OpenConnection();
+
+  HandleTable& handles() { return handles_; }
+
+ private:
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
+
+  absl::Status ConnectLocked();
+
+  std::mutex mutex_;
+  std::optional<DriverApi> driver_;            // set once under mutex_; then immutable
+  std::unique_ptr<DaemonClient> connection_;   // open, but not yet part of a session
+  std::shared_ptr<Session> session_;           // the newest
+  std::vector<std::weak_ptr<Session>> older_;  // ended, but communicators hold them still
+  FenceGraveyard graveyard_;
+  HandleTable handles_;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_PROCESS_H_

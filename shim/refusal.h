@@ -1,0 +1,13 @@
+// Functions that exist but do not work: how they answer.
+#ifndef MCCS_SHIM_REFUSAL_H_
+#define MCCS_SHIM_REFUSAL_H_
+
+namespace mccs::shim {
+
+// Remembers "NAME is not supported by MCCS: REASON" for ncclGetLastError, spoils the thread's open
+// group, and gives ncclInvalidUsage.
+int Refuse(const char* function, const char* reason);
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_REFUSAL_H_

@@ -1,0 +1,29 @@
+// One life of the connection to the daemon, and what hangs off it. When the daemon dies its session
+// ends for good; what comes later opens another.
+#ifndef MCCS_SHIM_SESSION_H_
+#define MCCS_SHIM_SESSION_H_
+
+#include <memory>
+#include <utility>
+
+#include "shim/buffer_export.h"
+#include "shim/daemon_client.h"
+#include "shim/driver_api.h"
+#include "shim/fence.h"
+
+namespace mccs::shim {
+
+// LIFETIME: held by the process and by each communicator that was made in it.
+struct Session {
+  Session(const DriverApi& cuda, FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection)
+      : driver(cuda), graveyard(pages), client(std::move(connection)), buffers(cuda, *client) {}
+
+  const DriverApi& driver;
+  FenceGraveyard& graveyard;
+  std::unique_ptr<DaemonClient> client;
+  BufferExports buffers;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_SESSION_H_

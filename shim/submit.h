@@ -1,0 +1,78 @@
+// Hands the work of one group over: the hot path.
+//
+// All "ready" writes of all communicators and streams are enqueued first, then all records go into
+// the rings, and only then the streams are made to wait for "done". In any other order two ranks on
+// one stream, or two threads' groups, block each other: a stream would wait for an operation whose
+// other rank becomes ready behind that wait.
+#ifndef MCCS_SHIM_SUBMIT_H_
+#define MCCS_SHIM_SUBMIT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "proto/shim_wire.h"
+#include "shim/handle_table.h"
+
+namespace mccs::shim {
+
+// The operations of one group, in the order of the calls. Its memory is kept from group to group:
+// in steady state nothing is allocated.
+// THREAD: its own.
+class GroupWork {
+ public:
+  // `record` lacks sequence, flags and ready fence; they are filled in by Submit.
+  void Add(CommRef comm, CUstream stream, const wire::WorkRecord& record);
+
+  // Returns when all is handed over: at once, unless a ring is full. Errors: the first that was
+  // met. Where one communicator is broken, the others' work is handed over all the same.
+  absl::Status Submit();
+
+  void Clear();
+
+ private:
+  static constexpr uint32_t kEnd = 0xffffffff;
+
+  struct Operation {
+    CUstream stream;
+    uint32_t next;  // of the same communicator, or kEnd
+    wire::WorkRecord record;
+  };
+  struct StreamUse {
+    CUstream stream;
+    uint32_t slot;
+    uint64_t value;
+  };
+  // What one communicator has in this group.
+  struct Batch {
+    CommRef comm;
+    uint32_t first;
+    uint32_t last;
+    absl::InlinedVector<StreamUse, 2> streams;
+    // While records are written:
+    uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
+    uint32_t next_operation;
+    uint64_t last_sequence;
+    bool broken;
+  };
+
+  Batch& BatchOf(CommRef comm, CUstream stream, uint32_t index);
+  void Lock();
+  void Unlock();
+  absl::Status CheckAll();
+  absl::Status WriteReady(Batch& batch);
+  void TakeBackSlots();
+  absl::Status PushAll();
+  bool PushSome(Batch& batch);
+  wire::WorkRecord MakeFence(const Batch& batch) const;
+  absl::Status AwaitDone(Batch& batch);
+
+  std::vector<Operation> operations_;
+  std::vector<Batch> batches_;
+  std::vector<Communicator*> locked_;
+};
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_SUBMIT_H_

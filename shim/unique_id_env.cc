@@ -1,0 +1,71 @@
+#include "shim/unique_id_env.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(wire::UniqueId));
+
+// FNV-1a, 64 bits, from a chosen start (so that one text gives several independent words), and the
+// finishing mix of splitmix64. It spreads ids; it is no protection, and none is claimed.
+uint64_t HashText(std::string_view text, uint64_t start) {
+  uint64_t hash = 0xcbf29ce484222325ull ^ start;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9ull;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebull;
+  return hash ^ (hash >> 31);
+}
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  std::string_view host = text.substr(0, std::min(colon, text.size()));
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  wire::UniqueId id{};
+  uint32_t port = 0;
+  if (colon == std::string_view::npos || host.empty() || host.size() >= sizeof(id.host) ||
+      !absl::SimpleAtoi(View(text.substr(colon + 1)), &port) || port == 0 || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NCCL_COMM_ID is '", View(text), "': it must be host:port or [IPv6 address]:port"));
+  }
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.port = static_cast<uint16_t>(port);
+  id.guessable = 1;
+  id.comm_id = HashText(text, 0);
+  const uint64_t secret[] = {HashText(text, 1), HashText(text, 2)};
+  static_assert(sizeof(secret) == wire::kSecretBytes);
+  std::memcpy(id.secret, secret, sizeof(secret));
+  std::memcpy(id.host, host.data(), host.size());
+  return id;
+}
+
+absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id) {
+  wire::UniqueId ours;
+  std::memcpy(&ours, &id, sizeof(ours));
+  if (ours.magic != wire::kUniqueIdMagic) {
+    return absl::InvalidArgumentError(
+        "this unique id was not made by MCCS: it comes from the real NCCL library, or was damaged "
+        "or never filled in. Every rank of a job must load the same libnccl.so.2, the one of MCCS; "
+        "see that LD_PRELOAD reaches all of them");
+  }
+  if (ours.version < wire::kOldestWireVersion || ours.version > wire::kWireVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this unique id was made by MCCS with wire version ", ours.version, "; this library speaks ",
+        wire::kOldestWireVersion, " to ", wire::kWireVersion,
+        ": use the same release on all hosts of the job"));
+  }
+  return ours;
+}
+
+}  // namespace mccs::shim
