@@ -127,7 +127,7 @@ struct Program {
 // What tells one plan from another, besides the strategy.
 struct PlanKey {
   OpKind kind = OpKind::kNone;
-  Rank root;  // rooted kinds; else 0
+  Rank root{};  // rooted kinds; else 0
   // Reducing kinds: each kInput that a combine reads is multiplied by its rank's scale. No input is
   // ever sent as it is then.
   bool scaled = false;

@@ -1,8 +1,31 @@
-// Proves a set of plans, one per host, for one count: runs them symbolically, all hosts together,
-// with lanes of a given number of slots.
+// Proves a set of plans, one per host, for one count: all hosts together, with lanes of a given
+// number of slots, for every order in which slices, acknowledgements and combines can come about.
+//
+// How one pass can speak for every order. Under the rules of plan.h a step waits for *all* of a
+// fixed set of events (steps done, slices released, slices acknowledged), never for one of several:
+// who waits for whom is a graph that does not depend on timing. From that follow both proofs,
+// channel by channel (channels share neither lanes nor memory; that is checked first):
+//
+//  - Deadlock. Take the strictest runner that the rules allow: a step starts only after all older
+//  ones of its
+//    program have started, a receive only when its slot is free, a group of rounds only after the
+//    one before is done. Its graph has no circle ⇔ it always comes to the end. Every other runner
+//    waits for a subset, so its graph has no circle either.
+//  - Races. Take the loosest runner: only the waits that the rules and the wire enforce. Two
+//  accesses to the same
+//    memory, one of them a write, must be ordered by a path in its graph, from the end of the one
+//    to the begin of the other. What is ordered there is ordered for every runner.
+//
+// Without races each step reads the same values in every order, so one symbolic run decides what
+// all of them compute. A value is an expression over the ranks' inputs, kept for each slice of each
+// block.
+//
+// Cost: quadratic in the number of steps of one channel; meant for tests with few rounds. More
+// rounds repeat the same pattern once two groups of rounds and all slots have been used.
 #ifndef MCCS_ALGORITHMS_PLAN_CHECK_H_
 #define MCCS_ALGORITHMS_PLAN_CHECK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -20,18 +43,23 @@ struct CheckOptions {
   bool in_place = false;
 };
 
-// OK, or what is wrong, with host, channel, round and step:
+// Events of one channel at most (a step has two to four per round).
+inline constexpr size_t kMaxCheckedEvents = 16384;
+
+// OK, or what is wrong, with host, channel, round and step (kFailedPrecondition):
 //  - every output element has every contribution that the collective asks for exactly once, and
 //  nothing
 //    else;
 //  - all ranks that get the same element get the same expression (order and grouping of the
 //    accumulation), hence the same bits;
 //  - scales are applied to each input once, `finish` once, last;
-//  - no slot is overwritten before its last reader is done, no source before its send is
-//  acknowledged;
+//  - no slot is overwritten before its last reader is done, no source before it has been delivered;
 //  - in place: no input is overwritten before its last reader;
-//  - the k-th send of each lane meets the k-th receive with the same length; nothing is left over;
-//  - no deadlock under the given number of slots, whatever the order of delivery between lanes.
+//  - the k-th send of each lane meets the k-th receive with the same lengths; nothing is left over;
+//  - every slice fits a slot; channels and rounds cover every block exactly once;
+//  - no deadlock.
+// kInvalidArgument: the question makes no sense (as many plans as hosts, a kind without a contract,
+// slots < 1, slot_bytes below what Geometry requires, more than kMaxCheckedEvents).
 absl::Status CheckPlans(std::span<const Plan> plans, const Layout& layout,
                         const CheckOptions& options);
 

@@ -1,0 +1,219 @@
+#include "algorithms/check/channel_events.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "algorithms/check/shape.h"
+#include "algorithms/issue_order.h"
+#include "base/status_macros.h"
+
+namespace mccs::check {
+
+absl::StatusOr<ChannelEvents> ChannelEvents::Build(const Question& question, ChannelId channel) {
+  ChannelEvents events(question, channel);
+  MCCS_RETURN_IF_ERROR(events.AddInstances());
+  MCCS_RETURN_IF_ERROR(events.MeetLanes());
+  events.AddStepWaits();
+  for (const Host& host : events.hosts_) {
+    events.AddLaneWaits(host);
+    events.AddStrictWaits(host);
+  }
+  return events;
+}
+
+ChannelEvents::ChannelEvents(const Question& question, ChannelId channel)
+    : question_(question), channel_(channel), rounds_(question.geometry.rounds(channel)) {}
+
+InstanceId ChannelEvents::Find(int host, uint64_t round, uint16_t position) const {
+  const Host& h = hosts_[host];
+  return static_cast<InstanceId>(h.first + round * h.program->steps.size() + position);
+}
+
+std::string ChannelEvents::Where(const Instance& instance) const {
+  return check::Where(instance.host, channel_, instance.round, instance.position,
+                      instance.step->kind);
+}
+
+absl::Status ChannelEvents::AddInstances() {
+  for (size_t h = 0; h < question_.plans.size(); ++h) {
+    const Program& program = question_.plans[h].programs[channel_.value()];
+    Host host{.program = &program,
+              .first = static_cast<InstanceId>(instances_.size()),
+              .order = {},
+              .sends = {},
+              .receives = {}};
+    if (graph_.events() + 2 * rounds_ * program.steps.size() > kMaxCheckedEvents) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("channel ", channel_.value(), ": ", rounds_,
+                       " rounds are too many to be proven; lower the count"));
+    }
+    instances_.resize(instances_.size() + rounds_ * program.steps.size());
+    hosts_.push_back(std::move(host));
+    Host& added = hosts_.back();
+    IssueOrder order(program, rounds_, question_.options.skew);
+    for (StepInstance next; order.Next(&next);) {
+      const InstanceId id = Find(static_cast<int>(h), next.round, next.step);
+      const Step& step = program.steps[next.step];
+      Instance& instance = instances_[id];
+      instance = {.host = static_cast<int>(h),
+                  .round = next.round,
+                  .position = next.step,
+                  .step = &step,
+                  .begin = graph_.AddEvent(),
+                  .end = graph_.AddEvent()};
+      added.order.push_back(id);
+      if (step.kind == StepKind::kSend) {
+        instance.staged = step.pieces[0].space == Space::kStaged;
+        instance.delivered = graph_.AddEvent();
+        instance.slice = added.sends.size();
+        added.sends.push_back(id);
+      } else if (step.kind == StepKind::kReceive) {
+        instance.landing = graph_.AddEvent();
+        instance.released = graph_.AddEvent();
+        instance.slice = added.receives.size();
+        added.receives.push_back(id);
+      }
+    }
+  }
+  if (graph_.events() > kMaxCheckedEvents) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("channel ", channel_.value(), ": ", graph_.events(),
+                     " events are too many to be proven; lower the count"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChannelEvents::MeetLanes() {
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    const std::vector<InstanceId>& sends = hosts_[h].sends;
+    // Hosts without sends still meet the receives that expect something of them.
+    const int next = hosts_[h].program->next.value();
+    if (next < 0 || next >= static_cast<int>(hosts_.size())) continue;
+    const bool linked = hosts_[next].program->previous.value() == static_cast<int>(h);
+    const std::vector<InstanceId> none;
+    const std::vector<InstanceId>& receives = linked ? hosts_[next].receives : none;
+    for (size_t n = 0; n < std::min(sends.size(), receives.size()); ++n) {
+      MCCS_RETURN_IF_ERROR(MeetSlice(sends[n], receives[n]));
+    }
+    if (sends.size() == receives.size()) continue;
+    const bool more_sent = sends.size() > receives.size();
+    const Instance& lonely =
+        instances_[more_sent ? sends[receives.size()] : receives[sends.size()]];
+    return absl::FailedPreconditionError(
+        absl::StrCat(Where(lonely), ": slice ", lonely.slice, " from host ", h, " to host ", next,
+                     " has no ", more_sent ? "receive" : "send", "; ", sends.size(), " are sent, ",
+                     receives.size(), " received"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChannelEvents::MeetSlice(InstanceId send_id, InstanceId receive_id) {
+  Instance& send = instances_[send_id];
+  Instance& receive = instances_[receive_id];
+  send.peer = receive_id;
+  receive.peer = send_id;
+  const auto& sent = send.step->pieces;
+  const auto& expected = receive.step->pieces;
+  bool equal = sent.size() == expected.size();
+  for (size_t i = 0; equal && i < sent.size(); ++i) {
+    equal = question_.geometry.Slice(channel_, send.round, sent[i].block).count ==
+            question_.geometry.Slice(channel_, receive.round, expected[i].block).count;
+  }
+  if (equal) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(Where(send), ": slice ", send.slice, " meets ",
+                                                    Where(receive),
+                                                    ", which expects pieces of other lengths"));
+}
+
+void ChannelEvents::AddStepWaits() {
+  for (const Instance& instance : instances_) {
+    graph_.Wait(instance.end, instance.begin);
+    for (uint16_t before : instance.step->after) {
+      graph_.Wait(instance.begin, instances_[Find(instance.host, instance.round, before)].done());
+    }
+    if (instance.step->kind != StepKind::kCombine) continue;
+    for (const Combine& combine : instance.step->combines) {
+      for (const Place& place : combine.sources) {
+        if (place.space != Space::kReceived) continue;
+        graph_.Wait(instances_[Find(instance.host, instance.round, place.index)].released,
+                    instance.end);
+      }
+      for (const Place& place : combine.destinations) {
+        if (place.space != Space::kStaged) continue;
+        const uint64_t slice = instances_[Find(instance.host, instance.round, place.index)].slice;
+        if (slice < question_.options.slots) continue;
+        graph_.Wait(instance.begin,
+                    instances_[sends(instance.host)[slice - question_.options.slots]].end);
+      }
+    }
+  }
+}
+
+void ChannelEvents::AddLaneWaits(const Host& host) {
+  const uint32_t slots = question_.options.slots;
+  for (size_t n = 0; n < host.sends.size(); ++n) {
+    const Instance& send = instances_[host.sends[n]];
+    const Instance& receive = instances_[send.peer];
+    graph_.Wait(send.delivered, send.begin);
+    graph_.Wait(send.end, send.delivered);
+    graph_.Wait(receive.landing, send.begin);
+    graph_.Wait(receive.end, send.delivered);
+    if (n > 0) {
+      const Instance& before = instances_[host.sends[n - 1]];
+      graph_.Wait(send.begin, before.begin);
+      graph_.Wait(send.delivered, before.delivered);
+      graph_.Wait(send.end, before.end);
+    }
+    if (n >= slots) {
+      graph_.Wait(send.begin, instances_[instances_[host.sends[n - slots]].peer].released);
+    }
+  }
+  for (size_t n = 0; n < host.receives.size(); ++n) {
+    const Instance& receive = instances_[host.receives[n]];
+    graph_.Wait(receive.landing, receive.begin);
+    graph_.Wait(receive.end, receive.landing);
+    graph_.Wait(receive.released, receive.end);
+    if (n > 0) graph_.Wait(receive.released, instances_[host.receives[n - 1]].released);
+    if (n >= slots) graph_.StrictWait(receive.begin, instances_[host.receives[n - slots]].released);
+  }
+}
+
+void ChannelEvents::AddStrictWaits(const Host& host) {
+  const uint64_t group_rounds = uint64_t{question_.options.skew} + 1;
+  const size_t group_size = group_rounds * host.program->steps.size();
+  for (size_t i = 1; i < host.order.size(); ++i) {
+    const Instance& instance = instances_[host.order[i]];
+    graph_.StrictWait(instance.begin, instances_[host.order[i - 1]].begin);
+    if (i % group_size != 0) continue;
+    for (size_t before = i - group_size; before < i; ++before) {
+      graph_.StrictWait(instance.begin, instances_[host.order[before]].end);
+    }
+  }
+}
+
+absl::Status ChannelEvents::CheckProgress() {
+  if (graph_.Sort()) return absl::OkStatus();
+  std::vector<InstanceId> owner(graph_.events(), 0);
+  for (InstanceId id = 0; id < instances_.size(); ++id) {
+    const Instance& instance = instances_[id];
+    owner[instance.begin] = owner[instance.end] = id;
+    if (instance.step->kind == StepKind::kSend) owner[instance.delivered] = id;
+    if (instance.step->kind == StepKind::kReceive)
+      owner[instance.landing] = owner[instance.released] = id;
+  }
+  constexpr size_t kNamed = 6;
+  std::string text;
+  size_t named = 0;
+  InstanceId last = static_cast<InstanceId>(instances_.size());
+  for (EventId event : graph_.circle()) {
+    if (owner[event] == last) continue;
+    last = owner[event];
+    if (++named > kNamed) break;
+    absl::StrAppend(&text, named == 1 ? "" : " waits for ", Where(instances_[last]));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "deadlock with ", question_.options.slots, " slots and skew ", question_.options.skew, ": ",
+      text, named > kNamed ? " waits for …" : "", " waits for the first"));
+}
+
+}  // namespace mccs::check

@@ -1,0 +1,106 @@
+// All steps of all rounds and hosts on one channel, their events, and who waits for whom.
+//
+//   combine   begin ─────────────────────────► end        its destinations are written in between
+//   send      begin (posted) ─► delivered ───► end        its sources are read up to `delivered`
+//   receive   begin ─► landing ──────────────► end        outputs are written from `landing` on
+//                                                └──────► released   its slot and all before it are
+//                                                free
+//
+// What holds in every run (R: the receive that meets send S):
+//   end of each step in `after` → begin (a staged send: its begin)       S posted → S delivered → R
+//   end sends, deliveries, acknowledgements each in the order of the lane    S delivered → S end S
+//   posted, R begin → R landing → R end                                slice n−slots released → n
+//   posted R end, end of all combines that read its slot → released             n−slots
+//   acknowledged → staging n written
+// What the strictest runner adds: begins in IssueOrder; a receive begins when slice n−slots is
+// released; a group begins when all rounds of the one before are done.
+#ifndef MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
+#define MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "algorithms/check/event_graph.h"
+#include "algorithms/geometry.h"
+#include "algorithms/plan_check.h"
+
+namespace mccs::check {
+
+// What is to be proven. LIFETIME: everything outlives the proof.
+struct Question {
+  std::span<const Plan> plans;
+  const Layout& layout;
+  const Geometry& geometry;
+  const CheckOptions& options;
+};
+
+using InstanceId = uint32_t;
+
+// One step of one round of one host.
+struct Instance {
+  int host = 0;
+  uint64_t round = 0;
+  uint16_t position = 0;
+  const Step* step = nullptr;
+  bool staged = false;  // a send from its staging slot
+  uint64_t slice = 0;   // sends and receives: number on the lane
+  InstanceId peer = 0;  // sends and receives: the other end
+  EventId begin = 0;
+  EventId delivered = 0;  // sends
+  EventId landing = 0;    // receives
+  EventId end = 0;
+  EventId released = 0;  // receives
+
+  // From when on steps that name it in `after` may start.
+  EventId done() const { return staged ? begin : end; }
+};
+
+class ChannelEvents {
+ public:
+  // Fails where the two ends of a lane do not fit together.
+  static absl::StatusOr<ChannelEvents> Build(const Question& question, ChannelId channel);
+
+  // Sorts the events: no deadlock, or a circle of waits as a message.
+  absl::Status CheckProgress();
+
+  const std::vector<Instance>& instances() const { return instances_; }
+  InstanceId Find(int host, uint64_t round, uint16_t position) const;
+  const EventGraph& graph() const { return graph_; }
+  ChannelId channel() const { return channel_; }
+  uint64_t rounds() const { return rounds_; }
+  // Sends of a host, in the order of its lane; receives alike.
+  const std::vector<InstanceId>& sends(int host) const { return hosts_[host].sends; }
+  const std::vector<InstanceId>& receives(int host) const { return hosts_[host].receives; }
+  std::string Where(const Instance& instance) const;
+
+ private:
+  struct Host {
+    const Program* program = nullptr;
+    InstanceId first = 0;
+    std::vector<InstanceId> order;  // IssueOrder
+    std::vector<InstanceId> sends;
+    std::vector<InstanceId> receives;
+  };
+
+  ChannelEvents(const Question& question, ChannelId channel);
+  absl::Status AddInstances();
+  absl::Status MeetLanes();
+  absl::Status MeetSlice(InstanceId send, InstanceId receive);
+  void AddStepWaits();
+  void AddLaneWaits(const Host& host);
+  void AddStrictWaits(const Host& host);
+
+  Question question_;
+  ChannelId channel_;
+  uint64_t rounds_ = 0;
+  std::vector<Host> hosts_;
+  std::vector<Instance> instances_;
+  EventGraph graph_;
+};
+
+}  // namespace mccs::check
+
+#endif  // MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_

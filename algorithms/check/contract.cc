@@ -1,0 +1,26 @@
+#include "algorithms/check/contract.h"
+
+namespace mccs::check {
+
+bool HasContract(OpKind kind) {
+  return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
+}
+
+bool Reduces(OpKind kind) { return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter; }
+
+bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
+  switch (plan.key.kind) {
+    case OpKind::kAllGather:
+      return rank.value() == block;
+    case OpKind::kBroadcast:
+      return rank == plan.key.root;
+    default:
+      return true;
+  }
+}
+
+bool GetsOutput(const Plan& plan, Rank rank, int32_t block) {
+  return plan.key.kind != OpKind::kReduceScatter || rank.value() == block;
+}
+
+}  // namespace mccs::check

@@ -1,0 +1,72 @@
+// Who reads and writes which memory on one channel, and whether conflicting accesses are ordered.
+#ifndef MCCS_ALGORITHMS_CHECK_MEMORY_H_
+#define MCCS_ALGORITHMS_CHECK_MEMORY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "algorithms/check/channel_events.h"
+
+namespace mccs::check {
+
+// One slice of one block of a buffer, or one piece of one slice in a slot (slot contents of
+// different slices are different cells, though they share memory). In place, an input and its
+// output are one cell.
+using CellId = uint32_t;
+
+class Memory {
+ public:
+  // LIFETIME: `events` outlives the memory.
+  Memory(const Question& question, const ChannelEvents& events);
+
+  size_t cells() const { return cells_; }
+  CellId Cell(const Instance& instance, const Place& place) const;
+  CellId Input(int host, uint64_t round, uint16_t local, int32_t block) const;
+  CellId Output(int host, uint64_t round, uint16_t local, int32_t block) const;
+
+  // A copy that is left out: it would copy a place onto itself.
+  bool LeftOut(const Instance& instance, const Combine& combine, const Place& destination) const;
+
+  // Every two accesses to a cell, one of them writing, are ordered; so are the uses of a slot by
+  // slices that are `slots` apart. REQUIRES: events.CheckProgress() was OK.
+  absl::Status CheckRaces() const;
+
+ private:
+  struct Access {
+    InstanceId instance = 0;
+    size_t combine = 0;  // accesses of one combine do not disturb each other
+    EventId begin = 0;
+    EventId end = 0;
+    bool writes = false;
+    Place place;
+  };
+  using CellAccesses = std::vector<std::vector<Access>>;
+
+  CellAccesses ListAccesses() const;
+  void ListCombine(InstanceId id, CellAccesses& accesses) const;
+  void ListSend(InstanceId id, CellAccesses& accesses) const;
+  void ListReceive(InstanceId id, CellAccesses& accesses) const;
+  absl::Status CheckCell(std::vector<Access>& accesses) const;
+  absl::Status CheckSlots(const CellAccesses& accesses, CellId first, size_t slices) const;
+  bool Ordered(const Access& first, const Access& second) const;
+  absl::Status Conflict(const Access& first, const Access& second) const;
+  CellId BufferCell(int host, uint64_t round, size_t buffer, int32_t block) const;
+
+  struct HostCells {
+    CellId buffers = 0;   // [buffer][block][round]
+    CellId received = 0;  // [slice][piece]
+    CellId staged = 0;    // [slice][piece]
+  };
+
+  const Question question_;
+  const ChannelEvents& events_;
+  size_t blocks_;
+  size_t pieces_;
+  std::vector<HostCells> hosts_;
+  size_t cells_ = 0;
+};
+
+}  // namespace mccs::check
+
+#endif  // MCCS_ALGORITHMS_CHECK_MEMORY_H_

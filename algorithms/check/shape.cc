@@ -1,0 +1,219 @@
+#include "algorithms/check/shape.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "algorithms/check/contract.h"
+#include "base/status_macros.h"
+
+namespace mccs::check {
+namespace {
+
+std::string_view Name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kCombine:
+      return "combine";
+    case StepKind::kSend:
+      return "send";
+    case StepKind::kReceive:
+      return "receive";
+  }
+  return "unknown";
+}
+
+std::string Describe(int host, ChannelId channel, const std::string& round, uint16_t step,
+                     StepKind kind) {
+  const std::string_view name = Name(kind);
+  return absl::StrCat("host ", host, ", channel ", channel.value(), round, ", step ", step, " (",
+                      absl::string_view(name.data(), name.size()), ")");
+}
+
+// The checks of one step. Each returns what is wrong, or nothing.
+class StepShape {
+ public:
+  StepShape(const Plan& plan, const std::vector<Rank>& ranks, const Program& program,
+            uint16_t position)
+      : plan_(plan),
+        ranks_(ranks),
+        program_(program),
+        position_(position),
+        step_(program.steps[position]) {}
+
+  std::string Check() const {
+    for (uint16_t before : step_.after) {
+      if (before >= position_) return absl::StrCat("is to come after step ", before);
+    }
+    if (position_ > 0 && step_.stage < program_.steps[position_ - 1].stage)
+      return "falls back a stage";
+    switch (step_.kind) {
+      case StepKind::kCombine:
+        return CheckCombines();
+      case StepKind::kSend:
+        return CheckPieces(Space::kInput, Space::kOutput, Space::kStaged);
+      case StepKind::kReceive:
+        return CheckPieces(Space::kOutput, Space::kOutput, Space::kReceived);
+    }
+    return "is of no known kind";
+  }
+
+ private:
+  std::string CheckCombines() const {
+    if (step_.combines.empty() || !step_.pieces.empty()) return "must have combines, and no pieces";
+    for (const Combine& combine : step_.combines) {
+      if (combine.sources.empty() || combine.destinations.empty()) {
+        return "has a combine without source or without destination";
+      }
+      for (const Place& p : combine.sources) {
+        if (p.space == Space::kStaged) return "reads a staging slot, which only its send may read";
+        if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+      }
+      for (const Place& p : combine.destinations) {
+        if (p.space != Space::kOutput && p.space != Space::kStaged) {
+          return "writes neither an output nor a staging slot";
+        }
+        if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+      }
+    }
+    return "";
+  }
+
+  // Either all pieces in this step's own slot, in order, or all in `buffer` or `other`.
+  std::string CheckPieces(Space buffer, Space other, Space slot) const {
+    if (step_.pieces.empty() || !step_.combines.empty()) return "must have pieces, and no combines";
+    if (step_.pieces.size() > static_cast<size_t>(plan_.max_pieces)) {
+      return absl::StrCat("has ", step_.pieces.size(), " pieces; max_pieces is ", plan_.max_pieces);
+    }
+    const bool in_slot = step_.pieces[0].space == slot;
+    for (size_t i = 0; i < step_.pieces.size(); ++i) {
+      const Place& p = step_.pieces[i];
+      const bool allowed = in_slot ? p.space == slot && p.index == position_ && p.piece == i
+                                   : p.space == buffer || p.space == other;
+      if (!allowed) return absl::StrCat("has piece ", i, " where it must not be");
+      if (std::string bad = CheckPlace(p); !bad.empty()) return bad;
+    }
+    return "";
+  }
+
+  std::string CheckPlace(const Place& p) const {
+    if (p.block < 0 || p.block >= plan_.blocks)
+      return absl::StrCat("names block ", p.block, ", which is none");
+    switch (p.space) {
+      case Space::kInput:
+        return CheckBuffer(p, plan_.input_blocked, "input");
+      case Space::kOutput:
+        return CheckBuffer(p, plan_.output_blocked, "output");
+      case Space::kReceived:
+        return CheckSlot(p, StepKind::kReceive);
+      case Space::kStaged:
+        return CheckSlot(p, StepKind::kSend);
+    }
+    return "names no known space";
+  }
+
+  std::string CheckBuffer(const Place& p, bool blocked, const char* name) const {
+    if (p.index >= ranks_.size())
+      return absl::StrCat("names local rank ", p.index, ", which is none");
+    const Rank rank = ranks_[p.index];
+    if (!blocked && plan_.blocks > 1 && p.block != rank.value()) {
+      return absl::StrCat("names block ", p.block, " of the ", name, " of rank ", rank.value(),
+                          ", which holds its own block only");
+    }
+    if (p.space == Space::kInput && !GivesInput(plan_, rank, p.block)) {
+      return absl::StrCat("reads an input that rank ", rank.value(), " does not give");
+    }
+    return "";
+  }
+
+  std::string CheckSlot(const Place& p, StepKind owner_kind) const {
+    if (p.index >= program_.steps.size() || program_.steps[p.index].kind != owner_kind) {
+      return absl::StrCat("names the slot of step ", p.index, ", which has none");
+    }
+    const Step& owner = program_.steps[p.index];
+    if (p.piece >= owner.pieces.size() || owner.pieces[p.piece] != p) {
+      return absl::StrCat("names piece ", p.piece, ", block ", p.block, " of step ", p.index,
+                          ", which is something else there");
+    }
+    return "";
+  }
+
+  const Plan& plan_;
+  const std::vector<Rank>& ranks_;
+  const Program& program_;
+  const uint16_t position_;
+  const Step& step_;
+};
+
+bool SameFrame(const Plan& a, const Plan& b) {
+  return a.key == b.key && a.blocks == b.blocks && a.count_spans_blocks == b.count_spans_blocks &&
+         a.input_blocked == b.input_blocked && a.output_blocked == b.output_blocked &&
+         a.crosses_hosts == b.crosses_hosts && a.max_pieces == b.max_pieces &&
+         a.programs.size() == b.programs.size();
+}
+
+// The lane that a host thinks it sends on must be the one that its peer receives on.
+absl::Status CheckNeighbours(std::span<const Plan> plans, int host, const Program& program) {
+  for (uint16_t s = 0; s < program.steps.size(); ++s) {
+    const StepKind kind = program.steps[s].kind;
+    if (kind == StepKind::kCombine) continue;
+    const bool sends = kind == StepKind::kSend;
+    const int peer = (sends ? program.next : program.previous).value();
+    std::string bad;
+    if (peer < 0 || peer >= static_cast<int>(plans.size()) || peer == host) {
+      bad = absl::StrCat("has host ", peer, " at its other end");
+    } else {
+      const Program& other = plans[peer].programs[program.channel.value()];
+      const int back = (sends ? other.previous : other.next).value();
+      if (back != host)
+        bad = absl::StrCat("has host ", peer, " at its other end, whose lane is host ", back, "'s");
+    }
+    if (!bad.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Where(host, program.channel, s, kind), " ", bad));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Where(int host, ChannelId channel, uint16_t step, StepKind kind) {
+  return Describe(host, channel, "", step, kind);
+}
+
+std::string Where(int host, ChannelId channel, uint64_t round, uint16_t step, StepKind kind) {
+  return Describe(host, channel, absl::StrCat(", round ", round), step, kind);
+}
+
+absl::Status CheckShape(std::span<const Plan> plans, const Layout& layout) {
+  for (size_t host = 0; host < plans.size(); ++host) {
+    const Plan& plan = plans[host];
+    if (!SameFrame(plan, plans[0])) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("host ", host, " has another kind of plan than host 0"));
+    }
+    for (size_t c = 0; c < plan.programs.size(); ++c) {
+      const Program& program = plan.programs[c];
+      if (program.channel != ChannelId(static_cast<int32_t>(c)) ||
+          program.steps.size() > UINT16_MAX) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "host ", host, ", channel ", c, ": program of another channel, or too long"));
+      }
+      for (size_t s = 0; s < program.steps.size(); ++s) {
+        const uint16_t position = static_cast<uint16_t>(s);
+        const std::string bad = StepShape(plan, layout.hosts[host], program, position).Check();
+        if (bad.empty()) continue;
+        return absl::FailedPreconditionError(absl::StrCat(
+            Where(static_cast<int>(host), program.channel, position, program.steps[s].kind), " ",
+            bad));
+      }
+    }
+  }
+  for (size_t host = 0; host < plans.size(); ++host) {
+    for (const Program& program : plans[host].programs) {
+      MCCS_RETURN_IF_ERROR(CheckNeighbours(plans, static_cast<int>(host), program));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs::check

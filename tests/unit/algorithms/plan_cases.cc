@@ -1,0 +1,70 @@
+#include "tests/unit/algorithms/plan_cases.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace mccs {
+
+Layout BlockLayout(const std::vector<int>& ranks_per_host) {
+  Layout layout;
+  int32_t next = 0;
+  for (int ranks : ranks_per_host) {
+    layout.hosts.emplace_back();
+    for (int i = 0; i < ranks; ++i) layout.hosts.back().push_back(Rank(next++));
+  }
+  return layout;
+}
+
+Layout InterleavedLayout(const std::vector<int>& ranks_per_host) {
+  Layout layout;
+  layout.hosts.resize(ranks_per_host.size());
+  const int total = std::accumulate(ranks_per_host.begin(), ranks_per_host.end(), 0);
+  size_t host = 0;
+  for (int32_t rank = 0; rank < total; ++rank) {
+    while (layout.hosts[host].size() == static_cast<size_t>(ranks_per_host[host])) {
+      host = (host + 1) % layout.hosts.size();
+    }
+    layout.hosts[host].push_back(Rank(rank));
+    host = (host + 1) % layout.hosts.size();
+  }
+  return layout;
+}
+
+ChannelOrders VariedOrders(int hosts, int channels) {
+  ChannelOrders orders;
+  for (int c = 0; c < channels; ++c) {
+    std::vector<HostIndex> ring;
+    for (int h = 0; h < hosts; ++h) ring.push_back(HostIndex((h + c) % hosts));
+    if (c % 2 == 1) std::reverse(ring.begin(), ring.end());
+    if (c % 4 >= 2 && hosts > 2) std::swap(ring[1], ring[2]);
+    orders.rings.push_back(std::move(ring));
+  }
+  return orders;
+}
+
+std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders) {
+  std::vector<Plan> plans;
+  for (int h = 0; h < layout.host_count(); ++h) {
+    auto plan = BuildRingPlan(key, layout, orders, HostIndex(h));
+    MCCS_CHECK(plan.ok());
+    plans.push_back(*std::move(plan));
+  }
+  return plans;
+}
+
+std::string Describe(const PlanKey& key, const Layout& layout) {
+  std::string text = absl::StrCat(std::string(Name(key.kind)), " root ", key.root.value(),
+                                  key.scaled ? " scaled" : "", ", hosts");
+  for (const auto& host : layout.hosts) {
+    absl::StrAppend(&text, " {");
+    for (size_t i = 0; i < host.size(); ++i) absl::StrAppend(&text, i ? " " : "", host[i].value());
+    absl::StrAppend(&text, "}");
+  }
+  return text;
+}
+
+}  // namespace mccs

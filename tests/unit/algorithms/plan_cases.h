@@ -1,0 +1,30 @@
+// Layouts and ring orders that the tests of plans share.
+#ifndef MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CASES_H_
+#define MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CASES_H_
+
+#include <string>
+#include <vector>
+
+#include "algorithms/plan.h"
+
+namespace mccs {
+
+// Host h has the next ranks_per_host[h] ranks.
+Layout BlockLayout(const std::vector<int>& ranks_per_host);
+
+// The same numbers of ranks, dealt out host by host in turns.
+Layout InterleavedLayout(const std::vector<int>& ranks_per_host);
+
+// A ring per channel; those of different channels differ where there are enough hosts: turned,
+// run backwards, with a pair of hosts exchanged.
+ChannelOrders VariedOrders(int hosts, int channels);
+
+// The plans of all hosts. REQUIRES: the key and the layout are good.
+std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders);
+
+// "all_reduce root 0 scaled, hosts {0 1} {2}".
+std::string Describe(const PlanKey& key, const Layout& layout);
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_ALGORITHMS_PLAN_CASES_H_

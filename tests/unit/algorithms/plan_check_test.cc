@@ -1,0 +1,319 @@
+// The checker must be able to fail: plans are broken in every way that it claims to notice.
+#include "algorithms/plan_check.h"
+
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/algorithms/plan_cases.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Four hosts or fewer, one channel, a few rounds.
+struct Bench {
+  explicit Bench(std::vector<int> ranks, PlanKey key = {.kind = OpKind::kAllReduce})
+      : layout(BlockLayout(ranks)),
+        plans(BuildAll(key, layout, VariedOrders(layout.host_count(), 1))) {
+    options.count = plans[0].count_spans_blocks ? 48 * ranks.size() : 48;
+    options.slot_bytes = 64 * static_cast<uint32_t>(plans[0].max_pieces);
+  }
+
+  std::vector<Step>& steps(int host) { return plans[host].programs[0].steps; }
+  Step& step(int host, size_t position) { return steps(host)[position]; }
+  std::string Verdict() const { return std::string(CheckPlans(plans, layout, options).message()); }
+  absl::Status Check() const { return CheckPlans(plans, layout, options); }
+
+  Layout layout;
+  std::vector<Plan> plans;
+  CheckOptions options;
+};
+
+// Three hosts with two ranks each; program of each: combine 0, send 1, receive 2, combine 3, send
+// 4, receive 5, combine 6 (whole), send 7, receive 8, send 9, combine 10, receive 11, combine 12.
+constexpr size_t kFirstCombine = 0, kSecondCombine = 3, kWhole = 6, kSendWhole = 7, kLanding = 8,
+                 kForward = 9;
+
+TEST(PlanCheck, GoodPlansPass) {
+  for (bool in_place : {false, true}) {
+    Bench bench({2, 2, 2});
+    bench.options.in_place = in_place;
+    EXPECT_EQ(bench.Verdict(), "");
+  }
+}
+
+TEST(PlanCheck, ADroppedContributionIsNamed) {
+  Bench bench({2, 2, 2});
+  bench.step(1, kSecondCombine).combines[0].sources.pop_back();
+  EXPECT_THAT(bench.Verdict(),
+              AllOf(HasSubstr("lacks rank 3's input"), HasSubstr("host "), HasSubstr("channel 0"),
+                    HasSubstr("round 0"), HasSubstr("step ")));
+}
+
+TEST(PlanCheck, AContributionTwiceIsNamed) {
+  Bench bench({2, 2, 2});
+  auto& sources = bench.step(1, kSecondCombine).combines[0].sources;
+  sources.push_back(sources.back());
+  EXPECT_THAT(bench.Verdict(), HasSubstr("has rank 3's input (block 0, round 0) twice"));
+}
+
+TEST(PlanCheck, AWrongBlockIsNamed) {
+  Bench bench({2, 2, 2});
+  for (Place& place : bench.step(1, kFirstCombine).combines[0].sources) place.block = 2;
+  EXPECT_THAT(bench.Verdict(), AllOf(HasSubstr("rank 2's input (block 1"), HasSubstr("step ")));
+}
+
+TEST(PlanCheck, SendsInAnotherOrderAreNoticed) {
+  Bench bench({2, 2, 2});
+  std::swap(bench.step(0, kSendWhole).pieces, bench.step(0, kForward).pieces);
+  EXPECT_THAT(bench.Verdict(),
+              AllOf(HasSubstr("host 0, channel 0, round 0, step 7 (send)"), HasSubstr("race")));
+}
+
+TEST(PlanCheck, SendsInAnotherOrderWithoutARaceAreNoticed) {
+  Bench bench({2, 2}, {.kind = OpKind::kAllGather});
+  std::swap(bench.step(1, 0).pieces[0], bench.step(1, 0).pieces[1]);
+  EXPECT_THAT(bench.Verdict(), HasSubstr("block 2 of the output of rank 0 has rank 3's input"));
+}
+
+TEST(PlanCheck, AMissingDependencyIsARace) {
+  Bench bench({2, 2, 2});
+  bench.step(2, kSendWhole).after.clear();
+  EXPECT_THAT(bench.Verdict(),
+              AllOf(HasSubstr("host 2, channel 0, round 0, step 7 (send) reads"),
+                    HasSubstr("nothing makes it wait for host 2, channel 0, round 0, step 6")));
+}
+
+TEST(PlanCheck, FinishTwiceAndNeverAreNoticed) {
+  Bench twice({2, 2, 2});
+  twice.step(0, kSecondCombine).combines[0].finish = true;
+  EXPECT_THAT(twice.Verdict(), HasSubstr("was finished 1 times before it was whole"));
+  Bench never({2, 2, 2});
+  never.step(0, kWhole).combines[0].finish = false;
+  EXPECT_THAT(never.Verdict(), HasSubstr("was never finished"));
+}
+
+TEST(PlanCheck, AnInputSentAsItIsIsNotScaled) {
+  Bench bench({1, 1, 1});
+  for (Plan& plan : bench.plans) plan.key.scaled = true;
+  EXPECT_THAT(bench.Verdict(), HasSubstr("has 2 of 3 inputs scaled"));
+}
+
+TEST(PlanCheck, DifferentExpressionsAreNamed) {
+  Bench bench({2});
+  const Place in0{Space::kInput, 0, 0, 0}, in1{Space::kInput, 1, 0, 0};
+  const Place out0{Space::kOutput, 0, 0, 0}, out1{Space::kOutput, 1, 0, 0};
+  bench.step(0, 0).combines = {{.sources = {in0, in1}, .destinations = {out0}, .finish = true},
+                               {.sources = {in1, in0}, .destinations = {out1}, .finish = true}};
+  EXPECT_THAT(bench.Verdict(),
+              HasSubstr("block 0 of the output of rank 1 has another expression than rank 0"));
+  bench.options.in_place = true;  // Now each also overwrites what the other reads.
+  EXPECT_THAT(bench.Verdict(), HasSubstr("race: host 0, channel 0, round 0, step 0 (combine)"));
+}
+
+TEST(PlanCheck, AnOverwrittenInputIsNoticedInPlace) {
+  Bench bench({2});
+  const Place in0{Space::kInput, 0, 0, 0}, in1{Space::kInput, 1, 0, 0};
+  Step first, second;
+  first.combines = {
+      {.sources = {in0, in1}, .destinations = {{Space::kOutput, 0, 0, 0}}, .finish = true}};
+  second.combines = {
+      {.sources = {in0, in1}, .destinations = {{Space::kOutput, 1, 0, 0}}, .finish = true}};
+  second.after = {0};
+  bench.steps(0) = {first, second};
+  EXPECT_EQ(bench.Verdict(), "");
+  bench.options.in_place = true;
+  EXPECT_THAT(
+      bench.Verdict(),
+      HasSubstr("host 0, channel 0, round 0, step 1 (combine) reads block 0 of the input "
+                "of rank 0 after it was overwritten by host 0, channel 0, round 0, step 0"));
+}
+
+// A send reads its source until it is delivered: a write that only waits for the same steps is a
+// race, one that names the send is none.
+TEST(PlanCheck, ASourceOverwrittenBeforeItIsDeliveredIsARace) {
+  for (bool waits : {false, true}) {
+    Bench bench({2, 2}, {.kind = OpKind::kBroadcast});
+    const Place root{Space::kInput, 0, 0, 0}, out1{Space::kOutput, 1, 0, 0},
+        out0{Space::kOutput, 0, 0, 0};
+    // The root's host sends from an output that is then written once more.
+    Step copy, send, again;
+    copy.combines = {{.sources = {root}, .destinations = {out0, out1}}};
+    send = {.kind = StepKind::kSend, .combines = {}, .pieces = {out1}, .after = {0}};
+    again.combines = {{.sources = {out0}, .destinations = {out1}}};
+    again.after = waits ? std::vector<uint16_t>{0, 1} : std::vector<uint16_t>{0};
+    bench.steps(0) = {copy, send, again};
+    if (waits) {
+      EXPECT_EQ(bench.Verdict(), "");
+    } else {
+      EXPECT_THAT(bench.Verdict(),
+                  HasSubstr("step 2 (combine) writes block 0 of the output of local rank 1, and "
+                            "nothing makes it wait for host 0, channel 0, round 0, step 1 (send)"));
+    }
+  }
+}
+
+TEST(PlanCheck, MoreSkewThanSlotsIsADeadlock) {
+  for (uint32_t slots : {1u, 2u, 3u, 4u}) {
+    Bench bench({1, 1, 1, 1});
+    bench.options.count = 16 * 4 * 12;
+    bench.options.slots = slots;
+    bench.options.skew = slots - 1;
+    EXPECT_EQ(bench.Verdict(), "");
+    bench.options.skew = slots;
+    EXPECT_THAT(bench.Verdict(), AllOf(HasSubstr("deadlock with"), HasSubstr("channel 0, round "),
+                                       HasSubstr("waits for host")));
+  }
+}
+
+TEST(PlanCheck, WaitingForWhatComesOnlyAfterwardsIsADeadlock) {
+  // Both hosts hold back their first slice until they have the other's.
+  Bench bench({1, 1}, {.kind = OpKind::kAllGather});
+  for (int host : {0, 1}) {
+    std::swap(bench.step(host, 0), bench.step(host, 1));
+    bench.step(host, 1).after = {0};
+  }
+  EXPECT_THAT(bench.Verdict(), HasSubstr("deadlock"));
+}
+
+TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
+  Bench missing({2, 2, 2});
+  missing.steps(1).resize(11);  // Host 1 receives one slice less, and loses its last copy.
+  EXPECT_THAT(missing.Verdict(), HasSubstr("has no receive; 12 are sent, 9 received"));
+  Bench lengths({2, 2, 2});
+  lengths.options.count = 40;  // Blocks of 16, 16 and 8 elements.
+  lengths.step(0, kFirstCombine).combines[0].destinations[0].block = 2;
+  lengths.step(0, 1).pieces[0].block = 2;
+  EXPECT_THAT(lengths.Verdict(),
+              HasSubstr("step 1 (send): slice 0 meets host 1, channel 0, round 0, step 2"));
+  Bench astray({2, 2, 2});
+  astray.plans[0].programs[0].next = HostIndex(2);
+  EXPECT_THAT(astray.Verdict(), HasSubstr("has host 2 at its other end, whose lane is host 1's"));
+}
+
+TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
+  Bench local({2, 2, 2});
+  local.step(0, kWhole).combines[0].destinations[0].index = 2;
+  EXPECT_THAT(local.Verdict(),
+              HasSubstr("host 0, channel 0, step 6 (combine) names local rank 2, which is none"));
+  Bench block({2, 2, 2});
+  block.step(0, kWhole).combines[0].destinations[0].block = 3;
+  EXPECT_THAT(block.Verdict(), HasSubstr("names block 3, which is none"));
+  Bench slot({2, 2, 2});
+  slot.step(0, kSecondCombine).combines[0].sources[0].index = 1;
+  EXPECT_THAT(slot.Verdict(), HasSubstr("names the slot of step 1, which has none"));
+  Bench foreign({2, 2}, {.kind = OpKind::kReduceScatter});
+  foreign.steps(0).back().combines[0].destinations[0] = {Space::kOutput, 1, 0, 0};
+  EXPECT_THAT(foreign.Verdict(),
+              HasSubstr("of the output of rank 1, which holds its own block only"));
+  Bench late({2, 2, 2});
+  late.step(0, 1).after = {2};
+  EXPECT_THAT(late.Verdict(), HasSubstr("is to come after step 2"));
+  Bench input({2, 2}, {.kind = OpKind::kBroadcast});
+  input.step(0, 0).pieces[0].index = 1;
+  EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not give"));
+}
+
+TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
+  Bench bench({2, 2});
+  EXPECT_EQ(CheckPlans(std::span(bench.plans).first(1), bench.layout, bench.options).code(),
+            absl::StatusCode::kInvalidArgument);
+  bench.options.slot_bytes = 63;
+  EXPECT_EQ(bench.Check().code(), absl::StatusCode::kInvalidArgument);
+  bench.options.slot_bytes = 64;
+  bench.options.count = uint64_t{1} << 30;
+  EXPECT_THAT(bench.Verdict(), HasSubstr("lower the count"));
+}
+
+// Every small change to every plan is noticed: nothing in a plan is superfluous, nothing escapes
+// the checker.
+class Mutants : public testing::TestWithParam<PlanKey> {
+ protected:
+  void Expect(Bench& bench, const std::string& what, const std::function<void()>& change,
+              const std::function<void()>& undo) {
+    change();
+    ++mutants_;
+    std::string killed_by;
+    for (bool in_place : {false, true}) {
+      bench.options.in_place = in_place;
+      if (killed_by.empty()) killed_by = bench.Verdict();
+    }
+    EXPECT_THAT(killed_by, AllOf(HasSubstr("host "), HasSubstr("channel 0")))
+        << what << " of " << Describe(bench.plans[0].key, bench.layout);
+    undo();
+  }
+
+  template <typename T>
+  void ExpectErased(Bench& bench, const std::string& what, std::vector<T>& items, size_t at) {
+    const std::vector<T> kept = items;
+    Expect(
+        bench, what, [&] { items.erase(items.begin() + static_cast<std::ptrdiff_t>(at)); },
+        [&] { items = kept; });
+  }
+
+  int mutants_ = 0;
+};
+
+TEST_P(Mutants, AllAreKilled) {
+  for (const std::vector<int>& ranks : {std::vector<int>{2, 1, 3}, {1, 2}, {2, 2, 1, 1}, {3}}) {
+    Bench bench(ranks, GetParam());
+    ASSERT_EQ(bench.Verdict(), "");
+    for (int host = 0; host < bench.layout.host_count(); ++host) {
+      for (size_t s = 0; s < bench.steps(host).size(); ++s) {
+        Step& step = bench.step(host, s);
+        const std::string where = "host " + std::to_string(host) + " step " + std::to_string(s);
+        for (size_t i = 0; i < step.after.size(); ++i)
+          ExpectErased(bench, where + ": no wait", step.after, i);
+        for (size_t i = 0; i < step.pieces.size(); ++i)
+          ExpectErased(bench, where + ": no piece", step.pieces, i);
+        for (Combine& combine : step.combines) {
+          for (size_t i = 0; i < combine.sources.size(); ++i) {
+            ExpectErased(bench, where + ": no source", combine.sources, i);
+            Expect(
+                bench, where + ": source twice",
+                [&] { combine.sources.push_back(combine.sources[i]); },
+                [&] { combine.sources.pop_back(); });
+          }
+          for (size_t i = 0; i < combine.destinations.size(); ++i) {
+            ExpectErased(bench, where + ": no destination", combine.destinations, i);
+          }
+          for (auto* places : {&combine.sources, &combine.destinations}) {
+            for (Place& place : *places) {
+              if (bench.plans[0].blocks == 1) continue;
+              const Place kept = place;
+              Expect(
+                  bench, where + ": other block",
+                  [&] { place.block = (place.block + 1) % bench.plans[0].blocks; },
+                  [&] { place = kept; });
+            }
+          }
+          Expect(
+              bench, where + ": finish", [&] { combine.finish = !combine.finish; },
+              [&] { combine.finish = !combine.finish; });
+        }
+      }
+    }
+  }
+  std::printf("%d mutants killed\n", mutants_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Mutants,
+                         testing::Values(PlanKey{.kind = OpKind::kAllReduce},
+                                         PlanKey{.kind = OpKind::kAllReduce, .scaled = true},
+                                         PlanKey{.kind = OpKind::kReduceScatter},
+                                         PlanKey{.kind = OpKind::kReduceScatter, .scaled = true},
+                                         PlanKey{.kind = OpKind::kAllGather},
+                                         PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)}),
+                         [](const auto& info) {
+                           return std::string(Name(info.param.kind)) +
+                                  (info.param.scaled ? "_scaled" : "");
+                         });
+
+}  // namespace
+}  // namespace mccs

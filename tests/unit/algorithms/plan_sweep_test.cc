@@ -1,0 +1,169 @@
+// Proves the ring plans over a sweep of layouts, kinds, channels, slots, skews and counts. Not
+// every combination of everything: each test crosses what can interact and lets the rest run along
+// in turns, and prints how many cases it proved.
+#include <cstdio>
+#include <vector>
+
+#include "algorithms/plan_check.h"
+#include "gtest/gtest.h"
+#include "tests/unit/algorithms/plan_cases.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kCounts[] = {0, 1, 2, 3, 7, 64, 333, 1000};
+constexpr DataType kTypes[] = {DataType::kInt8, DataType::kFloat16, DataType::kFloat32,
+                               DataType::kFloat64};
+constexpr int kMostHosts = 4;
+constexpr int kMostLocalRanks = 4;
+
+// All ways to put 1 … most ranks on each of `hosts` hosts.
+std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
+  std::vector<std::vector<int>> all = {{}};
+  for (int h = 0; h < hosts; ++h) {
+    std::vector<std::vector<int>> longer;
+    for (const auto& prefix : all) {
+      for (int ranks = 1; ranks <= most; ++ranks) {
+        longer.push_back(prefix);
+        longer.back().push_back(ranks);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+// The four collectives, scaled or not where they reduce. Broadcasts from every `root_step`-th rank.
+std::vector<PlanKey> Keys(int ranks, int root_step) {
+  std::vector<PlanKey> keys = {{.kind = OpKind::kAllReduce},
+                               {.kind = OpKind::kAllReduce, .scaled = true},
+                               {.kind = OpKind::kReduceScatter},
+                               {.kind = OpKind::kReduceScatter, .scaled = true},
+                               {.kind = OpKind::kAllGather}};
+  for (int root = 0; root < ranks; root += root_step) {
+    keys.push_back({.kind = OpKind::kBroadcast, .root = Rank(root)});
+  }
+  return keys;
+}
+
+// Counts the cases of one test and says so at its end.
+class PlanSweep : public testing::Test {
+ protected:
+  void TearDown() override { std::printf("%d cases proved\n", cases_); }
+
+  // False after a failure, so that a broken builder does not print thousands of them.
+  bool Prove(const PlanKey& key, const Layout& layout, const std::vector<Plan>& plans,
+             const CheckOptions& options) {
+    ++cases_;
+    const absl::Status status = CheckPlans(plans, layout, options);
+    EXPECT_TRUE(status.ok()) << Describe(key, layout) << ", " << plans[0].programs.size()
+                             << " channels, count " << options.count << ", type "
+                             << Name(options.type) << ", slots " << options.slots << " of "
+                             << options.slot_bytes << ", skew " << options.skew
+                             << (options.in_place ? ", in place" : "") << "\n"
+                             << status;
+    return status.ok();
+  }
+
+  int cases_ = 0;
+};
+
+// Small slots, so that even these counts make several rounds.
+uint32_t SlotBytes(const Plan& plan) { return 64 * static_cast<uint32_t>(plan.max_pieces); }
+
+TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
+  int turn = 0;
+  for (int hosts = 1; hosts <= kMostHosts; ++hosts) {
+    for (const std::vector<int>& ranks : RanksPerHost(hosts, kMostLocalRanks)) {
+      for (const Layout& layout : {BlockLayout(ranks), InterleavedLayout(ranks)}) {
+        const int channels = 1 + turn++ % 2;
+        for (const PlanKey& key : Keys(layout.rank_count(), 1)) {
+          const auto plans = BuildAll(key, layout, VariedOrders(hosts, channels));
+          const uint32_t slots = 2 + static_cast<uint32_t>(turn++) % 3;
+          // Four rounds and a bit of one channel, whatever the blocks.
+          const uint64_t count =
+              plans[0].count_spans_blocks ? 67 * static_cast<uint64_t>(hosts) : 67;
+          CheckOptions options{.count = count,
+                               .slots = slots,
+                               .slot_bytes = SlotBytes(plans[0]),
+                               .skew = static_cast<uint32_t>(turn) % slots};
+          ASSERT_TRUE(Prove(key, layout, plans, options));
+          options.in_place = true;
+          ASSERT_TRUE(Prove(key, layout, plans, options));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PlanSweep, EveryLegalWindowIsProved) {
+  for (int hosts = 1; hosts <= kMostHosts; ++hosts) {
+    for (const std::vector<int>& ranks : RanksPerHost(hosts, 2)) {
+      const Layout layout = InterleavedLayout(ranks);
+      for (const PlanKey& key : Keys(layout.rank_count(), 2)) {
+        const auto plans = BuildAll(key, layout, VariedOrders(hosts, 1));
+        for (uint32_t slots = 1; slots <= 4; ++slots) {
+          for (uint32_t skew = 0; skew < slots; ++skew) {
+            // Seven rounds: groups of each size, with a rest.
+            const uint64_t count =
+                16 * 7 * (plans[0].count_spans_blocks ? static_cast<uint64_t>(hosts) : 1) - 3;
+            ASSERT_TRUE(Prove(key, layout, plans,
+                              {.count = count,
+                               .slots = slots,
+                               .slot_bytes = SlotBytes(plans[0]),
+                               .skew = skew,
+                               .in_place = true}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PlanSweep, EveryCountAndTypeIsProved) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>{1}, {3}, {1, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}, {1, 2, 1, 2}}) {
+    const Layout layout = InterleavedLayout(ranks);
+    for (int channels = 1; channels <= 4; ++channels) {
+      for (const PlanKey& key : Keys(layout.rank_count(), 3)) {
+        const auto plans = BuildAll(key, layout, VariedOrders(layout.host_count(), channels));
+        for (uint64_t count : kCounts) {
+          for (DataType type : kTypes) {
+            // Larger slots for large counts: the number of rounds, not of elements, is what is to
+            // be proved.
+            const uint32_t slot_bytes = SlotBytes(plans[0]) * (count > 64 ? 8 : 1);
+            ASSERT_TRUE(Prove(key, layout, plans,
+                              {.type = type,
+                               .count = count,
+                               .slots = 3,
+                               .slot_bytes = slot_bytes,
+                               .skew = 1,
+                               .in_place = count % 2 == 1}));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PlanSweep, LongRingsAndManyLocalRanksAreProved) {
+  for (const std::vector<int>& ranks :
+       {std::vector<int>(8, 1), std::vector<int>(7, 2), std::vector<int>{8, 8}, {1, 8, 1}, {16}}) {
+    const Layout layout = BlockLayout(ranks);
+    for (const PlanKey& key : Keys(layout.rank_count(), 5)) {
+      const auto plans = BuildAll(key, layout, VariedOrders(layout.host_count(), 2));
+      const uint64_t count = plans[0].count_spans_blocks ? 80 * ranks.size() : 80;
+      for (uint32_t slots : {2u, 4u}) {
+        ASSERT_TRUE(Prove(key, layout, plans,
+                          {.count = count,
+                           .slots = slots,
+                           .slot_bytes = SlotBytes(plans[0]),
+                           .skew = slots - 1,
+                           .in_place = slots == 2}));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mccs
