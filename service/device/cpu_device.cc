@@ -9,9 +9,26 @@
 
 namespace mccs {
 
+namespace {
+
+constexpr unsigned kMostDefaultWorkers = 2;
+
+size_t BytesMoved(const MemOp& op) {
+  return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
+}
+
+}  // namespace
+
+int DefaultCpuWorkers(unsigned cores) {
+  return cores < 2 ? 0 : static_cast<int>(std::min(kMostDefaultWorkers, cores - 1));
+}
+
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer)
     : options_(options), importer_(std::move(importer)) {
-  finished_.reserve(options_.max_in_flight);
+  finished_inline_.reserve(options_.max_in_flight);
+  if (options_.workers > 0) {
+    pool_ = std::make_unique<WorkerPool>(options_.workers, options_.max_in_flight);
+  }
 }
 
 CpuDevice::~CpuDevice() = default;
@@ -25,16 +42,30 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) 
 }
 
 bool CpuDevice::Submit(const MemOp& op, MemToken token) {
-  if (finished_.size() == options_.max_in_flight) return false;
-  RunMemOp(op);
-  finished_.push_back(token);
+  if (in_flight_ == options_.max_in_flight) return false;
+  ++in_flight_;
+  if (pool_ != nullptr && BytesMoved(op) >= options_.inline_bytes) {
+    pool_->Start(op, token);
+  } else {
+    RunMemOp(op);
+    finished_inline_.push_back(token);
+  }
   return true;
 }
 
 size_t CpuDevice::Poll(std::span<MemToken> finished) {
-  const size_t count = std::min(finished.size(), finished_.size());
-  std::copy_n(finished_.begin(), count, finished.begin());
-  finished_.erase(finished_.begin(), finished_.begin() + static_cast<ptrdiff_t>(count));
+  if (in_flight_ == 0 || finished.empty()) return 0;
+  size_t count = std::min(finished.size(), finished_inline_.size());
+  std::copy_n(finished_inline_.begin(), count, finished.begin());
+  finished_inline_.erase(finished_inline_.begin(),
+                         finished_inline_.begin() + static_cast<ptrdiff_t>(count));
+  if (pool_ != nullptr) {
+    count += pool_->Collect(finished.subspan(count));
+    if (count == 0) {
+      if (const std::optional<MemToken> token = pool_->Help()) finished[count++] = *token;
+    }
+  }
+  in_flight_ -= count;
   return count;
 }
 

@@ -13,6 +13,7 @@
 
 #include "service/device/device.h"
 #include "service/device/memory_importer.h"
+#include "service/device/worker_pool.h"
 
 namespace mccs {
 
@@ -21,11 +22,19 @@ struct CpuDeviceOptions {
   int workers = 0;
   // Operations submitted and not yet returned by Poll(), at most.
   size_t max_in_flight = 256;
+  // Operations that read and write fewer bytes than this together run inside Submit().
+  size_t inline_bytes = 256 << 10;
 };
 
+// For a daemon on a machine with so many cores: its engine works too, and tenants want some.
+int DefaultCpuWorkers(unsigned cores);
+
+// With workers, Poll() runs a queued operation itself when none has finished: call it for as long as
+// operations are in flight.
 class CpuDevice final : public Device {
  public:
   CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer);
+  // REQUIRES: nobody waits for operations in flight; those that have not begun are dropped.
   ~CpuDevice() override;
 
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
@@ -37,7 +46,9 @@ class CpuDevice final : public Device {
  private:
   const CpuDeviceOptions options_;
   const std::unique_ptr<MemoryImporter> importer_;
-  std::vector<MemToken> finished_;
+  size_t in_flight_ = 0;
+  std::vector<MemToken> finished_inline_;  // not yet returned by Poll()
+  std::unique_ptr<WorkerPool> pool_;       // null: no workers
 };
 
 }  // namespace mccs

@@ -176,8 +176,24 @@ struct Float8Lane {
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load([[maybe_unused]] D d, const Stored* HWY_RESTRICT from) {
-    const hn::RebindToUnsigned<D> du;
     const hn::Rebind<uint8_t, D> d8;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    // Through float16, which has as many exponent bits or more: the hardware converts that. Where it
+    // has more, a multiplication mends the bias, and the NaN has to be made.
+    const hn::Rebind<uint16_t, D> d16;
+    const hn::Rebind<hwy::float16_t, D> dh;
+    const auto bits = hn::PromoteTo(d16, hn::LoadU(d8, from));
+    if constexpr (kExponentBits == 5) {
+      return hn::PromoteTo(d, hn::BitCast(dh, hn::ShiftLeft<8>(bits)));
+    } else {
+      const auto magnitude = hn::And(bits, hn::Set(d16, uint16_t{0x7f}));
+      const auto half = hn::IfThenElse(
+          hn::Eq(magnitude, hn::Set(d16, uint16_t{0x7f})), hn::Set(d16, uint16_t{0x7e00}),
+          hn::Or(hn::ShiftLeft<8>(hn::Sub(bits, magnitude)), hn::ShiftLeft<7>(magnitude)));
+      return hn::Mul(hn::PromoteTo(d, hn::BitCast(dh, half)), hn::Set(d, 256.0f));
+    }
+#else
+    const hn::RebindToUnsigned<D> du;
     const auto bits = hn::PromoteTo(du, hn::LoadU(d8, from));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7fu));
     const auto sign = hn::ShiftLeft<24>(hn::Sub(bits, magnitude));
@@ -187,6 +203,7 @@ struct Float8Lane {
                                         hn::Set(du, kFloatInfinity), hn::Set(du, 0x7fc00000u));
     value = hn::IfThenElse(hn::Gt(magnitude, largest), special, value);
     return hn::BitCast(d, hn::Or(value, sign));
+#endif
   }
 
   template <class D>

@@ -32,6 +32,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // At most so many sources are read side by side: hardware follows about this many streams.
 inline constexpr size_t kSideBySide = 8;
+// How the destinations are written.
+enum class Writing {
+  kPlain,
+  kAhead,   // plain, and lines are asked for well before they are written: processors do not foresee
+            // stores as they foresee loads
+  kStream,  // past the caches
+};
+// From so many bytes per destination on, asking ahead pays. Below, the lines tend to be at hand.
+inline constexpr size_t kAheadFromBytes = 64 << 10;
+// How far ahead: about as many lines as one core can have under way.
+inline constexpr size_t kAheadBytes = 4096;
 // Bytes of accumulators that stay in the L1 cache when there are more sources.
 inline constexpr size_t kTileBytes = 8192;
 
@@ -174,21 +185,28 @@ class Loop {
   explicit Loop(const MemOp& op)
       : sources_(op.sources), destinations_(op.destinations), finish_(op) {}
 
-  void Run(size_t elements, bool stream) {
-    size_t begin = 0;
-    if (stream) {
-      begin = std::min(HeadElements(), elements);
-      RunRange<false>(0, begin);
-      const size_t body = begin + (elements - begin) / Block() * Block();
-      RunRange<true>(begin, body);
-      hwy::FlushStream();
-      begin = body;
+  void Run(const MemOp& op) {
+    if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
+    if (op.elements * sizeof(Stored) >= kAheadFromBytes && !InPlace(op)) {
+      return RunRange<Writing::kAhead>(0, op.elements);
     }
-    RunRange<false>(begin, elements);
+    RunRange<Writing::kPlain>(0, op.elements);
+  }
+
+ private:
+  static constexpr size_t kLineBytes = 64;
+
+  void RunStreaming(size_t elements) {
+    const size_t head = std::min(HeadElements(), elements);
+    const size_t body = (elements - head) / Block() * Block();
+    RunRange<Writing::kPlain>(0, head);
+    RunRange<Writing::kStream>(head, head + body);
+    RunRange<Writing::kPlain>(head + body, elements);
+    hwy::FlushStream();
   }
 
   // Streaming stores want aligned destinations; all of them must be, after the same head.
-  static bool CanStream(const MemOp& op) {
+  static bool AlignTogether(const MemOp& op) {
     const auto misalignment = [](const std::byte* p) {
       return reinterpret_cast<uintptr_t>(p) % kLineBytes;
     };
@@ -198,8 +216,12 @@ class Loop {
     return true;
   }
 
- private:
-  static constexpr size_t kLineBytes = 64;
+  // Lines that are read are at hand when they are written.
+  static bool InPlace(const MemOp& op) {
+    return std::any_of(op.sources.begin(), op.sources.end(), [&](const MemSource& source) {
+      return source.address == op.destinations[0];
+    });
+  }
 
   static size_t Block() { return kUnroll * hn::Lanes(D()); }
 
@@ -215,17 +237,17 @@ class Loop {
     return reinterpret_cast<Stored*>(destinations_[k]) + i;
   }
 
-  template <bool kStream>
+  template <Writing kWriting>
   void RunRange(size_t begin, size_t end) {
     if (begin == end) return;
     if (sources_.size() <= kSideBySide) {
-      RunSideBySide<kStream>(begin, end);
+      RunSideBySide<kWriting>(begin, end);
     } else {
-      RunTiles<kStream>(begin, end);
+      RunTiles<kWriting>(begin, end);
     }
   }
 
-  template <bool kStream>
+  template <Writing kWriting>
   void RunSideBySide(size_t begin, size_t end) {
     const D d;
     const size_t lanes = hn::Lanes(d);
@@ -234,7 +256,7 @@ class Loop {
       V a0, a1, a2, a3;
       LoadBlock(0, i, a0, a1, a2, a3);
       for (size_t k = 1; k < sources_.size(); ++k) AddBlock(k, i, a0, a1, a2, a3);
-      StoreBlock<kStream>(i, a0, a1, a2, a3);
+      StoreBlock<kWriting>(i, a0, a1, a2, a3);
     }
     for (; i < end; i += lanes) {
       const size_t n = std::min(lanes, end - i);
@@ -244,7 +266,7 @@ class Loop {
     }
   }
 
-  template <bool kStream>
+  template <Writing kWriting>
   void RunTiles(size_t begin, size_t end) {
     const D d;
     const size_t lanes = hn::Lanes(d);
@@ -262,17 +284,17 @@ class Loop {
           hn::Store(acc, d, tile + i);
         }
       }
-      StoreTile<kStream>(base, n, tile);
+      StoreTile<kWriting>(base, n, tile);
     }
   }
 
-  template <bool kStream>
+  template <Writing kWriting>
   void StoreTile(size_t base, size_t n, const Acc* tile) {
     const D d;
     const size_t lanes = hn::Lanes(d);
     size_t i = 0;
     for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-      StoreBlock<kStream>(base + i, hn::Load(d, tile + i), hn::Load(d, tile + i + lanes),
+      StoreBlock<kWriting>(base + i, hn::Load(d, tile + i), hn::Load(d, tile + i + lanes),
                           hn::Load(d, tile + i + 2 * lanes), hn::Load(d, tile + i + 3 * lanes));
     }
     for (; i < n; i += lanes) {
@@ -307,17 +329,28 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
-  // Writes past the caches if `kStream`; then `to` is aligned to the vector.
-  template <bool kStream, class DE>
+  // Asks for the lines that the block kAheadBytes further on will write; past the end that is wasted
+  // but harmless.
+  HWY_INLINE void AskAhead(size_t i) const {
+    for (size_t k = 0; k < destinations_.size(); ++k) {
+      const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kAheadBytes;
+      for (size_t line = 0; line < Block() * sizeof(Stored); line += kLineBytes) {
+        __builtin_prefetch(to + line, /*write=*/1, /*locality=*/2);
+      }
+    }
+  }
+
+  // kStream: `to` is aligned to the vector.
+  template <Writing kWriting, class DE>
   static HWY_INLINE void Put(DE de, hn::Vec<DE> v, Stored* HWY_RESTRICT to) {
-    if constexpr (kStream) {
+    if constexpr (kWriting == Writing::kStream) {
       hn::Stream(v, de, to);
     } else {
       hn::StoreU(v, de, to);
     }
   }
 
-  template <bool kStream>
+  template <Writing kWriting>
   HWY_INLINE void StoreBlock(size_t i, V a0, V a1, V a2, V a3) const {
     const D d;
     const size_t lanes = hn::Lanes(d);
@@ -325,6 +358,7 @@ class Loop {
     a1 = finish_.Apply(d, a1);
     a2 = finish_.Apply(d, a2);
     a3 = finish_.Apply(d, a3);
+    if constexpr (kWriting == Writing::kAhead) AskAhead(i);
     const EncodedD de;
     const auto e0 = Lane::Encode(d, a0), e1 = Lane::Encode(d, a1);
     const auto e2 = Lane::Encode(d, a2), e3 = Lane::Encode(d, a3);
@@ -334,24 +368,24 @@ class Loop {
       const hn::Twice<EncodedD> dw;
       const auto w0 = hn::Combine(dw, e1, e0), w1 = hn::Combine(dw, e3, e2);
       for (size_t k = 0; k < destinations_.size(); ++k) {
-        Put<kStream>(dw, w0, To(k, i));
-        Put<kStream>(dw, w1, To(k, i + 2 * lanes));
+        Put<kWriting>(dw, w0, To(k, i));
+        Put<kWriting>(dw, w1, To(k, i + 2 * lanes));
       }
       return;
     } else if constexpr (4 * sizeof(Stored) == sizeof(Acc)) {
       const hn::Twice<EncodedD> dh;
       const hn::Twice<decltype(dh)> dw;
       const auto w = hn::Combine(dw, hn::Combine(dh, e3, e2), hn::Combine(dh, e1, e0));
-      for (size_t k = 0; k < destinations_.size(); ++k) Put<kStream>(dw, w, To(k, i));
+      for (size_t k = 0; k < destinations_.size(); ++k) Put<kWriting>(dw, w, To(k, i));
       return;
     }
 #endif
     for (size_t k = 0; k < destinations_.size(); ++k) {
       Stored* to = To(k, i);
-      Put<kStream>(de, e0, to);
-      Put<kStream>(de, e1, to + lanes);
-      Put<kStream>(de, e2, to + 2 * lanes);
-      Put<kStream>(de, e3, to + 3 * lanes);
+      Put<kWriting>(de, e0, to);
+      Put<kWriting>(de, e1, to + lanes);
+      Put<kWriting>(de, e2, to + 2 * lanes);
+      Put<kWriting>(de, e3, to + 3 * lanes);
     }
   }
 
@@ -399,8 +433,7 @@ class Loop {
 
 template <class Lane, class Op, template <typename> class FinishBy>
 void RunLoop(const MemOp& op) {
-  using TheLoop = Loop<Lane, Op, FinishBy>;
-  TheLoop(op).Run(op.elements, op.stream && TheLoop::CanStream(op));
+  Loop<Lane, Op, FinishBy>(op).Run(op);
 }
 
 template <class Lane, template <typename> class FinishBy>

@@ -1,0 +1,82 @@
+// The host-memory device passes the Device contract: without workers and with them, on tenants of
+// this process and on memory as the CUDA emulation exports it.
+#include "service/device/cpu_device.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "service/device/emulation_importer.h"
+#include "service/device/local_importer.h"
+#include "tests/contract/device_contract.h"
+#include "tests/unit/device/emulated_allocation.h"
+
+namespace mccs {
+namespace {
+
+class HostWorld : public DeviceWorld {
+ public:
+  Device& device() override { return *device_; }
+  void Write(std::byte* device_address, std::span<const std::byte> from) override {
+    std::copy(from.begin(), from.end(), device_address);
+  }
+  void Read(std::span<std::byte> to, const std::byte* device_address) override {
+    std::copy_n(device_address, to.size(), to.begin());
+  }
+
+ protected:
+  std::unique_ptr<CpuDevice> device_;
+};
+
+// Tenants are part of this process, as in the simulator.
+class LocalWorld final : public HostWorld {
+ public:
+  explicit LocalWorld(const CpuDeviceOptions& options) {
+    auto importer = std::make_unique<LocalImporter>();
+    importer_ = importer.get();
+    device_ = std::make_unique<CpuDevice>(options, std::move(importer));
+  }
+  TenantBuffer AllocateAsTenant(size_t bytes) override {
+    memory_.resize(bytes);
+    return {importer_->Register(memory_, kTenant), bytes, kTenant};
+  }
+  void ReadAsTenant(std::span<std::byte> to, const TenantBuffer&) override {
+    std::copy_n(memory_.begin(), to.size(), to.begin());
+  }
+
+ private:
+  static constexpr pid_t kTenant = 7;
+  LocalImporter* importer_ = nullptr;
+  std::vector<std::byte> memory_;
+};
+
+class EmulatedWorld final : public HostWorld {
+ public:
+  explicit EmulatedWorld(const CpuDeviceOptions& options) {
+    device_ = std::make_unique<CpuDevice>(options, std::make_unique<EmulationImporter>());
+  }
+  TenantBuffer AllocateAsTenant(size_t bytes) override {
+    memory_ = std::make_unique<testing::EmulatedAllocation>(bytes);
+    return {memory_->HandleBytes(), bytes, getpid()};
+  }
+  void ReadAsTenant(std::span<std::byte> to, const TenantBuffer&) override {
+    MCCS_CHECK(pread(memory_->fd(), to.data(), to.size(), 0) == static_cast<ssize_t>(to.size()));
+  }
+
+ private:
+  std::unique_ptr<testing::EmulatedAllocation> memory_;
+};
+
+template <class World>
+DeviceWorldMaker Make(const std::string& name, int workers) {
+  return {name, [workers] { return std::make_unique<World>(CpuDeviceOptions{.workers = workers}); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract,
+                         ::testing::Values(Make<LocalWorld>("Inline", 0),
+                                           Make<LocalWorld>("OneWorker", 1),
+                                           Make<EmulatedWorld>("EmulatedThreeWorkers", 3)),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,266 @@
+// What every Device owes its users, as tests. A program includes this, defines a world and
+// instantiates DeviceContract with it.
+#ifndef MCCS_TESTS_CONTRACT_DEVICE_CONTRACT_H_
+#define MCCS_TESTS_CONTRACT_DEVICE_CONTRACT_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/device/device.h"
+
+namespace mccs {
+
+// A device and a tenant process with memory on it.
+class DeviceWorld {
+ public:
+  // What the tenant sends to offer an allocation.
+  struct TenantBuffer {
+    std::array<uint8_t, wire::kIpcHandleBytes> handle;
+    size_t bytes;
+    pid_t owner;
+  };
+
+  virtual ~DeviceWorld() = default;
+  virtual Device& device() = 0;
+  virtual TenantBuffer AllocateAsTenant(size_t bytes) = 0;
+  // Between host memory and the device's, once nothing runs there.
+  virtual void Write(std::byte* device_address, std::span<const std::byte> from) = 0;
+  virtual void Read(std::span<std::byte> to, const std::byte* device_address) = 0;
+  // The tenant's own view of what it allocated.
+  virtual void ReadAsTenant(std::span<std::byte> to, const TenantBuffer& buffer) = 0;
+};
+
+struct DeviceWorldMaker {
+  std::string name;
+  std::function<std::unique_ptr<DeviceWorld>()> make;
+};
+
+class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
+ protected:
+  static constexpr int64_t kMaxPolls = 2'000'000'000;
+
+  Device& device() { return world_->device(); }
+
+  std::unique_ptr<DeviceMemory> Allocate(size_t bytes) {
+    absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = device().Allocate(bytes);
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return *std::move(memory);
+  }
+
+  // Floats that count upwards from `first`, on the device.
+  std::unique_ptr<DeviceMemory> Numbers(size_t count, float first) {
+    std::vector<float> numbers(count);
+    for (size_t i = 0; i < count; ++i) numbers[i] = first + static_cast<float>(i % 1000);
+    auto memory = Allocate(count * sizeof(float));
+    world_->Write(memory->address(), std::as_bytes(std::span(numbers)));
+    return memory;
+  }
+
+  std::vector<float> ReadFloats(const DeviceMemory& memory, size_t count) {
+    std::vector<float> numbers(count);
+    world_->Read(std::as_writable_bytes(std::span(numbers)), memory.address());
+    return numbers;
+  }
+
+  // Submits, polling while the queue is full, and counts tokens in `returned_`.
+  void Submit(const MemOp& op, MemToken token) {
+    for (int64_t i = 0; i < kMaxPolls && !device().Submit(op, token); ++i) PollOnce();
+  }
+
+  void PollOnce() {
+    std::array<MemToken, 4> tokens;
+    const size_t count = device().Poll(tokens);
+    for (size_t i = 0; i < count; ++i) ++returned_[tokens[i]];
+  }
+
+  void PollUntil(size_t tokens) {
+    for (int64_t i = 0; i < kMaxPolls && returned_.size() < tokens; ++i) PollOnce();
+  }
+
+  std::unique_ptr<DeviceWorld> world_ = GetParam().make();
+  std::map<MemToken, int> returned_;
+};
+
+inline constexpr size_t kSmallFloats = 3;
+inline constexpr size_t kLargeFloats = 100'003;
+
+TEST_P(DeviceContract, ReducesAllSourcesIntoAllDestinations) {
+  for (const size_t count : {kSmallFloats, kLargeFloats}) {
+    const auto a = Numbers(count, 1), b = Numbers(count, 2), c = Numbers(count, 3);
+    const auto out = Allocate(count * sizeof(float));
+    const MemSource sources[] = {
+        {.address = a->address()}, {.address = b->address()}, {.address = c->address()}};
+    std::byte* const destinations[] = {a->address(), out->address()};  // one in place
+    Submit({.sources = sources, .destinations = destinations, .elements = count,
+            .type = DataType::kFloat32, .op = ReduceOp::kSum}, count);
+    PollUntil(count == kSmallFloats ? 1 : 2);
+    for (const DeviceMemory* result : {a.get(), out.get()}) {
+      const std::vector<float> sums = ReadFloats(*result, count);
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(sums[i], 6 + 3 * static_cast<float>(i % 1000)) << "element " << i;
+      }
+    }
+  }
+}
+
+TEST_P(DeviceContract, AppliesAScaleToItsSourceOnly) {
+  const auto a = Numbers(kSmallFloats, 1), b = Numbers(kSmallFloats, 10);
+  const float half = 0.5f;
+  MemSource sources[] = {{.address = a->address()}, {.address = b->address(), .scaled = true}};
+  std::memcpy(&sources[1].scale_bits, &half, sizeof(half));
+  std::byte* const destinations[] = {a->address()};
+  Submit({.sources = sources, .destinations = destinations, .elements = kSmallFloats,
+          .type = DataType::kFloat32, .op = ReduceOp::kSum}, 1);
+  PollUntil(1);
+  EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
+}
+
+TEST_P(DeviceContract, DividesAnIntegerSumTowardsZero) {
+  const int32_t numbers[] = {-7, 7, 5};
+  const auto a = Allocate(sizeof(numbers));
+  world_->Write(a->address(), std::as_bytes(std::span(numbers)));
+  const MemSource sources[] = {{.address = a->address()}, {.address = a->address()},
+                               {.address = a->address()}};
+  std::byte* const destinations[] = {a->address()};
+  Submit({.sources = sources, .destinations = destinations, .elements = 3,
+          .type = DataType::kInt32, .op = ReduceOp::kSum, .finish = Finish::kDivide, .divisor = 2},
+         1);
+  PollUntil(1);
+  int32_t results[3];
+  world_->Read(std::as_writable_bytes(std::span(results)), a->address());
+  EXPECT_EQ(std::vector<int32_t>(results, results + 3), (std::vector<int32_t>{-10, 10, 7}));
+}
+
+TEST_P(DeviceContract, OneSourceIsACopyOfTheSameBits) {
+  const auto from = Numbers(kLargeFloats, 5);
+  const auto to = Allocate(kLargeFloats * sizeof(float));
+  const MemSource sources[] = {{.address = from->address()}};
+  std::byte* const destinations[] = {to->address()};
+  Submit({.sources = sources, .destinations = destinations, .elements = kLargeFloats * 4,
+          .type = DataType::kFloat8e4m3, .op = ReduceOp::kMax, .stream = true}, 1);
+  PollUntil(1);
+  EXPECT_EQ(ReadFloats(*to, kLargeFloats), ReadFloats(*from, kLargeFloats));
+}
+
+TEST_P(DeviceContract, NoElementsAreFinishedToo) {
+  const auto a = Allocate(64);
+  const MemSource sources[] = {{.address = a->address()}};
+  std::byte* const destinations[] = {a->address()};
+  Submit({.sources = sources, .destinations = destinations}, 9);
+  PollUntil(1);
+  EXPECT_EQ(returned_[9], 1);
+}
+
+// Many at once, large and small mixed, more than the queue holds.
+TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
+  constexpr size_t kOps = 3000;
+  const auto a = Numbers(kLargeFloats, 1);
+  std::vector<std::unique_ptr<DeviceMemory>> outs;
+  for (int i = 0; i < 16; ++i) outs.push_back(Allocate(kLargeFloats * sizeof(float)));
+  const std::vector<MemSource> sources(2, MemSource{.address = a->address()});
+  std::vector<std::array<std::byte*, 1>> destinations(kOps);
+  for (size_t i = 0; i < kOps; ++i) {
+    destinations[i] = {outs[i % outs.size()]->address() + (i / outs.size()) % 200 * 512};
+    const size_t elements = i % 64 == 0 ? 40'000 : 128;
+    const MemOp op{.sources = sources, .destinations = destinations[i], .elements = elements,
+                   .type = DataType::kFloat32, .op = ReduceOp::kSum};
+    Submit(op, i);
+    if (i % 64 == 0) PollUntil(i + 1);  // a large one shares its destination with none in flight
+  }
+  PollUntil(kOps);
+  ASSERT_EQ(returned_.size(), kOps);
+  for (const auto& [token, times] : returned_) ASSERT_EQ(times, 1) << "token " << token;
+  std::array<MemToken, 4> none;
+  EXPECT_EQ(device().Poll(none), 0u);
+}
+
+TEST_P(DeviceContract, AFullQueueSaysSoAndRecovers) {
+  const auto a = Numbers(kSmallFloats, 1);
+  const auto out = Allocate(kSmallFloats * sizeof(float));
+  const MemSource sources[] = {{.address = a->address()}};
+  std::byte* const destinations[] = {out->address()};
+  const MemOp op{.sources = sources, .destinations = destinations, .elements = kSmallFloats,
+                 .type = DataType::kFloat32};
+  size_t submitted = 0;
+  while (submitted < 1'000'000 && device().Submit(op, submitted)) ++submitted;
+  ASSERT_LT(submitted, 1'000'000u) << "the queue has no bound";
+  PollUntil(submitted);
+  EXPECT_EQ(returned_.size(), submitted);
+  EXPECT_TRUE(device().Submit(op, submitted));
+  PollUntil(submitted + 1);
+}
+
+TEST_P(DeviceContract, LargeOperationsInFlightTogetherAllArrive) {
+  constexpr size_t kOps = 24;
+  std::vector<std::unique_ptr<DeviceMemory>> in, out;
+  std::vector<std::array<MemSource, 2>> sources(kOps);
+  std::vector<std::array<std::byte*, 1>> destinations(kOps);
+  const auto ones = Numbers(kLargeFloats, 1);
+  for (size_t k = 0; k < kOps; ++k) {
+    in.push_back(Numbers(kLargeFloats, static_cast<float>(k)));
+    out.push_back(Allocate(kLargeFloats * sizeof(float)));
+    sources[k] = {MemSource{.address = in[k]->address()}, MemSource{.address = ones->address()}};
+    destinations[k] = {out[k]->address()};
+    Submit({.sources = sources[k], .destinations = destinations[k], .elements = kLargeFloats,
+            .type = DataType::kFloat32, .op = ReduceOp::kSum, .stream = k % 2 == 0}, k);
+  }
+  PollUntil(kOps);
+  for (size_t k = 0; k < kOps; ++k) {
+    const std::vector<float> sums = ReadFloats(*out[k], kLargeFloats);
+    for (size_t i = 0; i < kLargeFloats; ++i) {
+      ASSERT_EQ(sums[i], static_cast<float>(k + 1 + 2 * (i % 1000))) << "operation " << k;
+    }
+  }
+}
+
+TEST_P(DeviceContract, AllocatedMemoryStartsOnAPage) {
+  const auto memory = Allocate(100);
+  EXPECT_GE(memory->bytes(), 100u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->address()) % 4096, 0u);
+}
+
+TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
+  const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = device().Import(
+      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_GE((*imported)->bytes(), 8192u);
+  const auto numbers = Numbers(2048, 4);
+  const MemSource sources[] = {{.address = numbers->address()}};
+  std::byte* const destinations[] = {(*imported)->address()};
+  Submit({.sources = sources, .destinations = destinations, .elements = 2048,
+          .type = DataType::kFloat32}, 1);
+  PollUntil(1);
+  std::vector<float> seen(2048);
+  world_->ReadAsTenant(std::as_writable_bytes(std::span(seen)), buffer);
+  EXPECT_EQ(seen, ReadFloats(*numbers, 2048));
+}
+
+TEST_P(DeviceContract, RefusesMemoryThatIsShorterThanOffered) {
+  const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  const auto imported = device().Import(
+      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = uint64_t{1} << 40, .owner = buffer.owner});
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(DeviceContract, RefusesAHandleThatMeansNothing) {
+  DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  for (size_t i = 0; i < buffer.handle.size(); ++i) buffer.handle[i] = static_cast<uint8_t>(i);
+  const auto imported = device().Import(
+      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(DeviceContract, DescribesItself) { EXPECT_FALSE(device().Description().empty()); }
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_CONTRACT_DEVICE_CONTRACT_H_

@@ -1,0 +1,134 @@
+#include "service/device/emulation_importer.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/device/emulated_allocation.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::EmulatedAllocation;
+
+constexpr size_t kBytes = 16384;
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const EmulatedAllocation& allocation,
+                                                     uint64_t bytes = kBytes,
+                                                     pid_t owner = getpid()) {
+  const auto handle = allocation.HandleBytes();
+  return EmulationImporter().Import(
+      {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
+}
+
+void ExpectRefused(const absl::StatusOr<std::unique_ptr<DeviceMemory>>& imported,
+                   const std::string& why) {
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument) << imported.status();
+  EXPECT_THAT(std::string(imported.status().message()), HasSubstr(why));
+}
+
+TEST(EmulationImporter, MapsTheSameMemory) {
+  const EmulatedAllocation allocation(kBytes);
+  const auto imported = Import(allocation);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ((*imported)->bytes(), kBytes);
+  std::memcpy((*imported)->address() + 5000, "here", 4);
+  char seen[4];
+  ASSERT_EQ(pread(allocation.fd(), seen, 4, 5000), 4);
+  EXPECT_EQ(std::string(seen, 4), "here");
+}
+
+TEST(EmulationImporter, AMappingOutlivesTheTenantsDescriptor) {
+  EmulatedAllocation allocation(kBytes);
+  const auto imported = Import(allocation);
+  allocation.TakeFd().Reset();
+  ASSERT_TRUE(imported.ok());
+  (*imported)->address()[kBytes - 1] = std::byte{1};
+}
+
+TEST(EmulationImporter, RefusesMemoryThatCouldShrink) {
+  ExpectRefused(Import(EmulatedAllocation(kBytes, F_SEAL_GROW)), "F_SEAL_SHRINK");
+}
+
+TEST(EmulationImporter, RefusesAFileThatIsShorterThanOffered) {
+  ExpectRefused(Import(EmulatedAllocation(kBytes), kBytes + 1), "16385 offered");
+}
+
+TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
+  const EmulatedAllocation allocation(kBytes);
+  ExpectRefused(Import(allocation, kBytes, getpid() + 1), "only memory that it allocated itself");
+}
+
+TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
+  ExpectRefused(Import(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "someone-else-")),
+                "no allocation of the CUDA emulation");
+}
+
+// Each field of the handle, wrong by itself.
+TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
+  using Spoil = std::function<void(MccsEmulationIpcHandle&)>;
+  const std::pair<Spoil, std::string> cases[] = {
+      {[](auto& h) { ++h.magic; }, "not made by the CUDA emulation"},
+      {[](auto& h) { ++h.version; }, "version 2"},
+      {[](auto& h) { h.fd = -1; }, "descriptor -1"},
+      {[](auto& h) { ++h.device; }, "another file"},
+      {[](auto& h) { ++h.inode; }, "another file"},
+      {[](auto& h) { h.bytes += 4096; }, "the handle says 20480"},
+      {[](auto& h) { ++h.secret; }, "secret is wrong"},
+  };
+  for (const auto& [spoil, why] : cases) {
+    EmulatedAllocation allocation(kBytes);
+    spoil(allocation.handle);
+    ExpectRefused(Import(allocation), why);
+  }
+}
+
+TEST(EmulationImporter, AFreedBufferIsNotFound) {
+  EmulatedAllocation allocation(kBytes);
+  allocation.TakeFd().Reset();
+  const auto imported = Import(allocation);
+  EXPECT_EQ(imported.status().code(), absl::StatusCode::kNotFound) << imported.status();
+}
+
+// The descriptor's number now stands for another allocation, or for something that must not be opened.
+TEST(EmulationImporter, RefusesADescriptorThatChangedItsMeaning) {
+  const EmulatedAllocation old(kBytes), now(kBytes);
+  ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
+  ExpectRefused(Import(old), "another file");
+}
+
+TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]), writer(ends[1]);
+  const UniqueFd device(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {reader.get(), device.get()}) {
+    EmulatedAllocation allocation(kBytes);
+    allocation.handle.fd = fd;
+    ExpectRefused(Import(allocation), "no memory file");
+  }
+}
+
+TEST(EmulationImporter, TakesASealedDescriptorThatCameAlong) {
+  const std::array<uint8_t, wire::kIpcHandleBytes> nothing{};
+  const auto import_fd = [&](UniqueFd fd) {
+    return EmulationImporter().Import({.kind = wire::ExportKind::kFileDescriptor,
+                                       .handle = nothing, .fd = std::move(fd), .bytes = kBytes,
+                                       .owner = getpid()});
+  };
+  EXPECT_TRUE(import_fd(EmulatedAllocation(kBytes).TakeFd()).ok());
+  ExpectRefused(import_fd(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()), "F_SEAL_SHRINK");
+  ExpectRefused(import_fd(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
+  ExpectRefused(import_fd(UniqueFd(open("/proc/self/status", O_RDONLY))), "F_SEAL_SHRINK");
+  ExpectRefused(import_fd(UniqueFd()), "no descriptor");
+}
+
+}  // namespace
+}  // namespace mccs
