@@ -1,0 +1,101 @@
+// What this system believes about CUDA, as named checks of an ordinary CUDA program.
+//
+// The same binary runs on the emulation and on a GPU: it includes CUDA's headers only and loads
+// whichever libcudart.so.13 and libcuda.so.1 the machine has. Each check runs in a process of its own
+// that has not used CUDA before, within a time limit, so that a wrong belief cannot hang the rest.
+#ifndef MCCS_EMULATION_PROBE_PROBE_H_
+#define MCCS_EMULATION_PROBE_PROBE_H_
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mccs::probe {
+
+enum class Verdict { kPass, kFail, kSkip };
+
+struct Outcome {
+  Verdict verdict = Verdict::kPass;
+  std::string why;
+};
+inline Outcome Pass() { return {}; }
+inline Outcome Fail(std::string why) { return {Verdict::kFail, std::move(why)}; }
+inline Outcome Skip(std::string why) { return {Verdict::kSkip, std::move(why)}; }
+
+struct Check {
+  const char* name;
+  const char* belief;  // one line, for --list
+  Outcome (*run)();
+};
+
+// The checks by subject; main.cc runs them in this order.
+std::vector<Check> WordChecks();
+std::vector<Check> QueueChecks();
+std::vector<Check> StreamChecks();
+std::vector<Check> EventChecks();
+std::vector<Check> MemoryChecks();
+std::vector<Check> ProcessChecks();
+
+// The text of a failed call, or nothing.
+std::optional<std::string> Problem(const char* call, cudaError_t error);
+std::optional<std::string> Problem(const char* call, CUresult result);
+
+// Leaves the check as failed when a CUDA call fails, or a belief does not hold.
+#define PROBE_CALL(call)                                                              \
+  do {                                                                                \
+    if (const auto problem = ::mccs::probe::Problem(#call, (call))) {                 \
+      return ::mccs::probe::Fail(*problem);                                           \
+    }                                                                                 \
+  } while (false)
+#define PROBE_HOLDS(condition, why)                                                   \
+  do {                                                                                \
+    if (!(condition)) return ::mccs::probe::Fail(why);                                \
+  } while (false)
+
+// How many hardware queues the streams of this GPU share, as far as the environment says:
+// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset) on a GPU, MCCS_EMULATED_CONNECTIONS (32) on the emulation.
+int Connections();
+
+// A stream's work comes to its end within the limit, asked for by cudaStreamQuery.
+bool Finishes(cudaStream_t stream, int limit_ms = 5000);
+// It does not within this time: long enough for a GPU to have done it.
+bool StaysBusy(cudaStream_t stream);
+
+// Words in pinned memory that a GPU reaches under the same address. LIFETIME: the process.
+// Null where a call failed.
+uint64_t* PinnedWords(size_t count);
+uint64_t LoadWord(const uint64_t* word);
+void StoreWord(uint64_t* word, uint64_t value);
+bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms = 5000);
+
+inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
+
+// A second process, started before either has used CUDA, that runs `body` with one end of a pair of
+// sockets. REQUIRES: no CUDA call so far.
+class Peer {
+ public:
+  explicit Peer(const std::function<Outcome(Peer& self)>& body);
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer();
+
+  bool Send(const void* data, size_t bytes);
+  bool Receive(void* data, size_t bytes);
+  // The peer's outcome, once it has ended.
+  Outcome Join();
+
+ private:
+  explicit Peer(int socket) : socket_(socket) {}
+  int socket_ = -1;
+  int pid_ = -1;
+};
+
+}  // namespace mccs::probe
+
+#endif  // MCCS_EMULATION_PROBE_PROBE_H_

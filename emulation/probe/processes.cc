@@ -1,0 +1,242 @@
+// Two processes on one GPU: shared fence pages and exported memory.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "emulation/probe/probe.h"
+#include "proto/fence_page.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
+constexpr size_t kPage = 4096;
+
+// A sealed page as the daemon makes it: header, then fence lines. Null where the system refuses.
+wire::FenceLine* MakeFencePage() {
+  const int fd = memfd_create("probe-fences", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0 || ftruncate(fd, kPage) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return nullptr;
+  }
+  void* page = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) return nullptr;
+  *static_cast<wire::FencePageHeader*>(page) = {wire::kFencePageMagic, kPage};
+  return static_cast<wire::FenceLine*>(page);
+}
+
+Outcome RegisterPage(wire::FenceLine* page) {
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cuMemHostRegister(page, kPage, CU_MEMHOSTREGISTER_DEVICEMAP));
+  CUdeviceptr device = 0;
+  PROBE_CALL(cuMemHostGetDevicePointer(&device, page, 0));
+  PROBE_HOLDS(device == Pointer(page), "the GPU sees the page at another address");
+  return Pass();
+}
+
+// One side of a conversation: its stream says `rounds` times "mine", and waits for the other's word.
+Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
+  if (Outcome o = RegisterPage(page); o.verdict != Verdict::kPass) return o;
+  cudaStream_t stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (uint64_t i = 1; i <= rounds; ++i) {
+    PROBE_CALL(cuStreamWriteValue64(stream, Pointer(&page[mine].value), i, 0));
+    PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[theirs].value), i, kGeq));
+  }
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other's last word is missing");
+  return Pass();
+}
+
+Outcome FencesAcrossProcesses() {
+  constexpr uint64_t kRounds = 200;
+  wire::FenceLine* page = MakeFencePage();
+  PROBE_HOLDS(page != nullptr, "no shared page");
+  Peer peer([page](Peer&) { return Converse(page, 2, 1, kRounds); });
+  if (Outcome o = Converse(page, 1, 2, kRounds); o.verdict != Verdict::kPass) return o;
+  return peer.Join();
+}
+
+// The daemon's side is a processor: it watches the ready word and stores the done word.
+Outcome FencesWithProcessor() {
+  constexpr uint64_t kRounds = 1000;
+  wire::FenceLine* page = MakeFencePage();
+  PROBE_HOLDS(page != nullptr, "no shared page");
+  Peer peer([page](Peer&) {
+    for (uint64_t i = 1; i <= kRounds; ++i) {
+      while (page[1].value.load() < i) usleep(1);
+      wire::SignalFence(page[2], i);
+    }
+    return Pass();
+  });
+  if (Outcome o = Converse(page, 1, 2, kRounds); o.verdict != Verdict::kPass) return o;
+  return peer.Join();
+}
+
+// A stream that has waited for long, as in a job whose other ranks come late.
+Outcome LateSignalAcrossProcesses() {
+  wire::FenceLine* page = MakeFencePage();
+  PROBE_HOLDS(page != nullptr, "no shared page");
+  Peer peer([page](Peer& self) {
+    char go = 0;
+    if (!self.Receive(&go, 1)) return Fail("no word from the first process");
+    wire::SignalFence(page[2], wire::kFencePoison);
+    return Pass();
+  });
+  if (Outcome o = RegisterPage(page); o.verdict != Verdict::kPass) return o;
+  cudaStream_t stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[2].value), 1, kGeq));
+  usleep(200'000);
+  const char go = 1;
+  PROBE_HOLDS(peer.Send(&go, 1), "no second process");
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  return peer.Join();
+}
+
+constexpr size_t kExported = 4 << 20;
+constexpr size_t kOffset = (1 << 20) + 512;
+
+// What the daemon is told of a buffer: its allocation's handle and where in it the buffer lies.
+struct Export {
+  cudaIpcMemHandle_t handle;
+  size_t offset;
+};
+
+Outcome MakeExport(char** buffer, Export* exported) {
+  char* device = nullptr;
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaMalloc(reinterpret_cast<void**>(&device), kExported));
+  *buffer = device + kOffset;
+  PROBE_CALL(cudaMemset(device, 0, kExported));
+  PROBE_CALL(cudaMemset(*buffer, 0x11, 4096));
+  PROBE_CALL(cudaDeviceSynchronize());
+  CUdeviceptr base = 0;
+  PROBE_CALL(cuMemGetAddressRange(&base, nullptr, Pointer(*buffer)));
+  PROBE_CALL(cudaIpcGetMemHandle(&exported->handle, reinterpret_cast<void*>(base)));
+  exported->offset = Pointer(*buffer) - base;
+  return Pass();
+}
+
+// Reads what the owner wrote and writes something in its place; opens the handle twice.
+Outcome UseExport(const Export& exported) {
+  void* base = nullptr;
+  void* again = nullptr;
+  unsigned char seen = 0;
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess));
+  char* buffer = static_cast<char*>(base) + exported.offset;
+  PROBE_CALL(cudaMemcpy(&seen, buffer + 4095, 1, cudaMemcpyDeviceToHost));
+  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not seen");
+  PROBE_CALL(cudaIpcOpenMemHandle(&again, exported.handle, cudaIpcMemLazyEnablePeerAccess));
+  PROBE_HOLDS(again == base, "a handle opened twice has two addresses");
+  PROBE_CALL(cudaIpcCloseMemHandle(again));
+  PROBE_CALL(cudaMemset(buffer, 0x22, 4096));
+  PROBE_CALL(cudaDeviceSynchronize());
+  PROBE_CALL(cudaIpcCloseMemHandle(base));
+  return Pass();
+}
+
+Outcome ExportBaseAndOffset() {
+  Peer peer([](Peer& self) {
+    Export exported;
+    if (!self.Receive(&exported, sizeof(exported))) return Fail("no handle");
+    return UseExport(exported);
+  });
+  char* buffer = nullptr;
+  Export exported;
+  if (Outcome o = MakeExport(&buffer, &exported); o.verdict != Verdict::kPass) return o;
+  PROBE_HOLDS(exported.offset == kOffset, "the offset within the allocation is wrong");
+  PROBE_HOLDS(peer.Send(&exported, sizeof(exported)), "no second process");
+  if (Outcome o = peer.Join(); o.verdict != Verdict::kPass) return o;
+  unsigned char seen = 0;
+  PROBE_CALL(cudaMemcpy(&seen, buffer, 1, cudaMemcpyDeviceToHost));
+  PROBE_HOLDS(seen == 0x22, "the other process's writing is not seen");
+  return Pass();
+}
+
+Outcome ExportToOneself() {
+  char* buffer = nullptr;
+  Export exported;
+  if (Outcome o = MakeExport(&buffer, &exported); o.verdict != Verdict::kPass) return o;
+  void* base = nullptr;
+  const cudaError_t error =
+      cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess);
+  PROBE_HOLDS(error != cudaSuccess, "a process could open its own handle");
+  return Pass();
+}
+
+struct Names {
+  int count;
+  cudaUUID_t uuids[8];
+  char pci[8][32];
+};
+
+Outcome ReadNames(Names* names) {
+  memset(names, 0, sizeof(*names));
+  PROBE_CALL(cudaGetDeviceCount(&names->count));
+  names->count = names->count > 8 ? 8 : names->count;
+  for (int i = 0; i < names->count; ++i) {
+    cudaDeviceProp properties;
+    PROBE_CALL(cudaGetDeviceProperties(&properties, i));
+    names->uuids[i] = properties.uuid;
+    PROBE_CALL(cudaDeviceGetPCIBusId(names->pci[i], sizeof(names->pci[i]), i));
+    int found = -1;
+    PROBE_CALL(cudaDeviceGetByPCIBusId(&found, names->pci[i]));
+    PROBE_HOLDS(found == i, "a PCI address names another device");
+    for (int j = 0; j < i; ++j) {
+      PROBE_HOLDS(memcmp(&names->uuids[i], &names->uuids[j], sizeof(cudaUUID_t)) != 0,
+                  "two devices have one UUID");
+    }
+  }
+  return Pass();
+}
+
+Outcome StableNames() {
+  Peer peer([](Peer& self) {
+    Names names;
+    if (Outcome o = ReadNames(&names); o.verdict != Verdict::kPass) return o;
+    return self.Send(&names, sizeof(names)) ? Pass() : Fail("could not send the names");
+  });
+  Names mine;
+  Names theirs;
+  if (Outcome o = ReadNames(&mine); o.verdict != Verdict::kPass) return o;
+  PROBE_HOLDS(peer.Receive(&theirs, sizeof(theirs)), "the second process sent no names");
+  PROBE_HOLDS(memcmp(&mine, &theirs, sizeof(mine)) == 0, "two processes see different devices");
+  return peer.Join();
+}
+
+Outcome ForkedChildIsRefused() {
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaDeviceSynchronize());
+  Peer peer([](Peer&) {
+    void* device = nullptr;
+    const cudaError_t error = cudaMalloc(&device, 4096);
+    PROBE_HOLDS(error != cudaSuccess, "CUDA works in a forked child");
+    return Pass();
+  });
+  return peer.Join();
+}
+
+}  // namespace
+
+std::vector<Check> ProcessChecks() {
+  return {
+      {"fences_across_processes", "streams of two processes meet at words of a shared sealed page",
+       FencesAcrossProcesses},
+      {"fences_with_processor", "a stream and another process's processor do, too",
+       FencesWithProcessor},
+      {"late_signal", "a stream that waited for long is released by a poison", LateSignalAcrossProcesses},
+      {"export_base_and_offset", "another process maps an allocation; handles open twice",
+       ExportBaseAndOffset},
+      {"export_to_oneself", "the owner cannot open its own handle", ExportToOneself},
+      {"stable_names", "every process sees the same UUIDs and PCI addresses", StableNames},
+      {"forked_child_is_refused", "a child forked after the first use cannot use CUDA",
+       ForkedChildIsRefused},
+  };
+}
+
+}  // namespace mccs::probe

@@ -1,0 +1,238 @@
+// The order of streams: legacy default stream, per-thread default streams, host functions.
+
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "emulation/probe/probe.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
+// Queues that a check with two or three streams needs to tell order from a shared queue.
+constexpr int kEnoughConnections = 8;
+
+Outcome SharesQueues() {
+  return Skip("with so few connections every stream waits for every other one");
+}
+
+Outcome LegacyWaitsForBlocking() {
+  uint64_t* words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  cudaStream_t blocking = nullptr;
+  PROBE_CALL(cudaStreamCreate(&blocking));
+  PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(cudaStreamLegacy, Pointer(words + 8), 1, 0));
+  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), "the legacy stream overtook a blocking one");
+  StoreWord(words, 1);
+  PROBE_HOLDS(WordBecomes(words + 8, 1), "the legacy stream was not released");
+  return Pass();
+}
+
+Outcome BlockingWaitsForLegacy() {
+  uint64_t* words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  cudaStream_t blocking = nullptr;
+  PROBE_CALL(cudaStreamCreate(&blocking));
+  PROBE_CALL(cuStreamWaitValue64(nullptr, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(blocking, Pointer(words + 8), 1, 0));
+  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), "a blocking stream overtook the legacy one");
+  StoreWord(words, 1);
+  PROBE_HOLDS(WordBecomes(words + 8, 1), "the blocking stream was not released");
+  return Pass();
+}
+
+Outcome NonBlockingIgnoresLegacy() {
+  uint64_t* words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  if (Connections() < kEnoughConnections) return SharesQueues();
+  cudaStream_t free_stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&free_stream, cudaStreamNonBlocking));
+  PROBE_CALL(cuStreamWaitValue64(nullptr, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(free_stream, Pointer(words + 8), 1, 0));
+  const bool written = WordBecomes(words + 8, 1, 1000);
+  StoreWord(words, 1);
+  PROBE_HOLDS(written, "a non-blocking stream waited for the legacy one");
+  PROBE_CALL(cudaDeviceSynchronize());
+  return Pass();
+}
+
+Outcome LegacySynchroniseCoversBlocking() {
+  uint64_t* words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  cudaStream_t blocking = nullptr;
+  PROBE_CALL(cudaStreamCreate(&blocking));
+  PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(blocking, Pointer(words + 8), 1, 0));
+  std::thread releaser([words] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    StoreWord(words, 1);
+  });
+  const cudaError_t error = cudaStreamSynchronize(nullptr);
+  const bool written = LoadWord(words + 8) == 1;
+  releaser.join();
+  PROBE_CALL(error);
+  PROBE_HOLDS(written, "cudaStreamSynchronize(0) did not wait for a blocking stream");
+  return Pass();
+}
+
+Outcome PerThreadStreams() {
+  uint64_t* words = PinnedWords(24);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  if (Connections() < kEnoughConnections) return SharesQueues();
+  std::optional<std::string> problem;
+  std::thread other([&] {
+    problem = Problem("cuStreamWaitValue64",
+                      cudaSetDevice(0) == cudaSuccess
+                          ? cuStreamWaitValue64(cudaStreamPerThread, Pointer(words), 1, kGeq)
+                          : CUDA_ERROR_UNKNOWN);
+  });
+  other.join();
+  PROBE_HOLDS(!problem, *problem);
+  PROBE_CALL(cuStreamWriteValue64(cudaStreamPerThread, Pointer(words + 8), 1, 0));
+  const bool own_went_on = WordBecomes(words + 8, 1, 1000);
+  PROBE_CALL(cuStreamWriteValue64(cudaStreamLegacy, Pointer(words + 16), 1, 0));
+  const bool legacy_waited = !WordBecomes(words + 16, 1, 30);
+  StoreWord(words, 1);
+  PROBE_HOLDS(own_went_on, "one thread's default stream waited for another's");
+  PROBE_HOLDS(legacy_waited, "the legacy stream did not wait for a thread's default stream");
+  PROBE_HOLDS(WordBecomes(words + 16, 1), "the legacy stream was not released");
+  return Pass();
+}
+
+Outcome CallsReturnBeforeWork() {
+  constexpr size_t kBytes = 1 << 20;
+  uint64_t* words = PinnedWords(8);
+  void* device = nullptr;
+  void* host = nullptr;
+  cudaStream_t stream = nullptr;
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  PROBE_CALL(cudaMalloc(&device, kBytes));
+  PROBE_CALL(cudaHostAlloc(&host, kBytes, cudaHostAllocDefault));
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  static int called = 0;
+  memset(host, 0, kBytes);
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
+  PROBE_CALL(cudaMemsetAsync(device, 9, kBytes, stream));
+  PROBE_CALL(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream));
+  PROBE_CALL(cudaLaunchHostFunc(stream, [](void*) { called = 1; }, nullptr));
+  PROBE_HOLDS(StaysBusy(stream), "the stream did not wait");
+  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 0 && called == 0, "work overtook a wait");
+  StoreWord(words, 1);
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_HOLDS(*static_cast<unsigned char*>(host) == 9 && called == 1, "work is missing");
+  return Pass();
+}
+
+Outcome HostFunctionOrder() {
+  struct Log {
+    std::vector<int> entries;
+    std::mutex mutex;
+  };
+  static Log log;
+  constexpr int kFunctions = 100;
+  cudaStream_t stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (intptr_t i = 0; i < kFunctions; ++i) {
+    PROBE_CALL(cudaLaunchHostFunc(
+        stream,
+        [](void* number) {
+          std::lock_guard lock(log.mutex);
+          log.entries.push_back(static_cast<int>(reinterpret_cast<intptr_t>(number)));
+        },
+        reinterpret_cast<void*>(i)));
+  }
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  std::lock_guard lock(log.mutex);
+  PROBE_HOLDS(log.entries.size() == kFunctions, "some host functions did not run");
+  for (int i = 0; i < kFunctions; ++i) {
+    PROBE_HOLDS(log.entries[static_cast<size_t>(i)] == i, "host functions ran out of order");
+  }
+  return Pass();
+}
+
+Outcome HostFunctionMayBlock() {
+  static uint64_t* words = nullptr;
+  words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  if (Connections() < kEnoughConnections) return SharesQueues();
+  cudaStream_t first = nullptr;
+  cudaStream_t second = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  PROBE_CALL(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  PROBE_CALL(cudaLaunchHostFunc(
+      first,
+      [](void*) {
+        while (LoadWord(words) == 0) std::this_thread::yield();
+      },
+      nullptr));
+  void* device = nullptr;
+  const bool asked = !StaysBusy(first);
+  PROBE_HOLDS(!asked, "a question ran a host function to its end");
+  PROBE_CALL(cudaMallocAsync(&device, 4096, second));
+  PROBE_CALL(cudaMemsetAsync(device, 1, 4096, second));
+  PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
+  const bool other_went_on = WordBecomes(words + 8, 1);
+  StoreWord(words, 1);
+  PROBE_HOLDS(other_went_on, "a blocked host function held up another stream");
+  PROBE_HOLDS(Finishes(first), "the stream of the host function does not finish");
+  return Pass();
+}
+
+Outcome DestroyKeepsWork() {
+  uint64_t* words = PinnedWords(16);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  cudaStream_t stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words + 8), 1, 0));
+  PROBE_CALL(cudaStreamDestroy(stream));
+  StoreWord(words, 1);
+  PROBE_HOLDS(WordBecomes(words + 8, 1), "the work of a destroyed stream was dropped");
+  return Pass();
+}
+
+Outcome QueryRemembersNotReady() {
+  uint64_t* words = PinnedWords(8);
+  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  cudaStream_t stream = nullptr;
+  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
+  const cudaError_t busy = cudaStreamQuery(stream);
+  const cudaError_t peeked = cudaPeekAtLastError();
+  const cudaError_t last = cudaGetLastError();
+  const cudaError_t cleared = cudaGetLastError();
+  StoreWord(words, 1);
+  PROBE_HOLDS(busy == cudaErrorNotReady, "a waiting stream is not cudaErrorNotReady");
+  PROBE_HOLDS(peeked == last && cleared == cudaSuccess,
+              "cudaPeekAtLastError keeps, cudaGetLastError clears: not so");
+  return Finishes(stream) ? Pass() : Fail("the stream was not released");
+}
+
+}  // namespace
+
+std::vector<Check> StreamChecks() {
+  return {
+      {"legacy_waits_for_blocking", "the legacy stream waits for earlier work of blocking streams",
+       LegacyWaitsForBlocking},
+      {"blocking_waits_for_legacy", "and they for earlier work of the legacy stream",
+       BlockingWaitsForLegacy},
+      {"non_blocking_ignores_legacy", "non-blocking streams do neither", NonBlockingIgnoresLegacy},
+      {"legacy_synchronise", "cudaStreamSynchronize(0) covers blocking streams",
+       LegacySynchroniseCoversBlocking},
+      {"per_thread_streams", "each thread's default stream is its own, and a blocking one",
+       PerThreadStreams},
+      {"calls_return_before_work", "copies, sets and host functions are asynchronous to the host",
+       CallsReturnBeforeWork},
+      {"host_function_order", "host functions of a stream run in order", HostFunctionOrder},
+      {"host_function_may_block", "a blocked host function holds up its own stream alone",
+       HostFunctionMayBlock},
+      {"destroy_keeps_work", "a destroyed stream still does its work", DestroyKeepsWork},
+      {"query_remembers", "cudaStreamQuery's NotReady is the thread's last error, until asked for",
+       QueryRemembersNotReady},
+  };
+}
+
+}  // namespace mccs::probe
