@@ -1,0 +1,59 @@
+#include "lab/child_processes.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs::lab {
+namespace {
+
+// The dead hand their children to us, so that it takes a round per generation.
+constexpr int kMaxRounds = 500;
+constexpr timespec kRoundPause{0, 5'000'000};
+
+std::vector<pid_t> Children() {
+  std::ifstream file(absl::StrCat("/proc/self/task/", gettid(), "/children"));
+  std::vector<pid_t> children;
+  pid_t child;
+  while (file >> child) children.push_back(child);
+  return children;
+}
+
+}  // namespace
+
+std::vector<EndedChild> ReapChildren() {
+  std::vector<EndedChild> ended;
+  int status = 0;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) ended.push_back({pid, status});
+  return ended;
+}
+
+int ExitStatusOf(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string DescribeEnd(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return absl::StrCat("killed by signal ", WTERMSIG(wait_status));
+  return absl::StrCat("exited with status ", WEXITSTATUS(wait_status));
+}
+
+void AdoptOrphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void KillDescendants() {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    ReapChildren();
+    std::vector<pid_t> children = Children();
+    if (children.empty()) return;
+    for (pid_t child : children) kill(child, SIGKILL);
+    nanosleep(&kRoundPause, nullptr);
+  }
+}
+
+}  // namespace mccs::lab

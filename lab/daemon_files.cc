@@ -1,0 +1,66 @@
+#include "lab/daemon_files.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <deque>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mccs::lab {
+namespace {
+
+constexpr size_t kTailLines = 12;
+
+absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
+                         const std::string& config) {
+  if (mkdir(paths.DaemonFolder(daemon).c_str(), 0700) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", paths.DaemonFolder(daemon)));
+  }
+  std::ofstream file(paths.Config(daemon));
+  file << config << std::flush;
+  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths.Config(daemon)));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteControllerFiles(const LabPaths& paths, const DaemonState& controller) {
+  return WriteFolder(paths, controller.name,
+                     absl::StrCat("listen: ", controller.address, ":0\n",
+                                  "state_dir: ", paths.DaemonFolder(controller.name), "\n"));
+}
+
+absl::Status WriteHostFiles(const LabPaths& paths, const DaemonState& host, int32_t gpus,
+                            const std::string& controller_endpoint) {
+  return WriteFolder(paths, host.name,
+                     absl::StrCat("host: ", host.name, "\n",                           //
+                                  "socket: ", paths.Socket(host.name), "\n",           //
+                                  "listen: ", host.address, ":0\n",                    //
+                                  "state_dir: ", paths.DaemonFolder(host.name), "\n",  //
+                                  "controller: ", controller_endpoint, "\n",           //
+                                  "gpus: ", gpus, "\n",                                //
+                                  "position: {pod: p0, rack: r0}\n",                   //
+                                  "log_level: info\n"));
+}
+
+std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon) {
+  std::ifstream file(paths.Endpoint(daemon));
+  std::string endpoint;
+  if (!(file >> endpoint) || endpoint.find(':') == std::string::npos) return std::nullopt;
+  return endpoint;
+}
+
+std::string LogTail(const LabPaths& paths, std::string_view daemon) {
+  std::ifstream file(paths.Log(daemon));
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back("  " + line);
+    if (lines.size() > kTailLines) lines.pop_front();
+  }
+  return lines.empty() ? "  (its log is empty)" : absl::StrJoin(lines, "\n");
+}
+
+}  // namespace mccs::lab

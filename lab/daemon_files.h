@@ -1,0 +1,27 @@
+// What a daemon of the lab is started with, and what it leaves for the lab to read.
+#ifndef MCCS_LAB_DAEMON_FILES_H_
+#define MCCS_LAB_DAEMON_FILES_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "lab/lab_state.h"
+
+namespace mccs::lab {
+
+// Make the daemon's folder and its configuration. Both listen on a port that the system chooses.
+absl::Status WriteControllerFiles(const LabPaths& paths, const DaemonState& controller);
+absl::Status WriteHostFiles(const LabPaths& paths, const DaemonState& host, int32_t gpus,
+                            const std::string& controller_endpoint);
+
+// The host:port at which a daemon serves; nothing before it does.
+std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon);
+
+// The last lines of its log, for an error message.
+std::string LogTail(const LabPaths& paths, std::string_view daemon);
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_DAEMON_FILES_H_

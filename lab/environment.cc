@@ -1,0 +1,65 @@
+#include "lab/environment.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+namespace mccs::lab {
+namespace {
+
+bool IsFor(const std::string& entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' &&
+         entry.compare(0, name.size(), name) == 0;
+}
+
+}  // namespace
+
+std::string Get(const Environment& environment, std::string_view name) {
+  for (const std::string& entry : environment) {
+    if (IsFor(entry, name)) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+Environment With(Environment environment, const Variables& changes) {
+  for (const auto& [name, value] : changes) {
+    std::erase_if(environment, [&](const std::string& entry) { return IsFor(entry, name); });
+    environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return environment;
+}
+
+Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& preload,
+                        const Environment& callers) {
+  std::string all = absl::StrJoin(preload, ":");
+  if (std::string existing = Get(callers, "LD_PRELOAD"); !existing.empty()) {
+    absl::StrAppend(&all, ":", existing);
+  }
+  return {{"LD_PRELOAD", all},
+          {"MCCS_SOCKET", facts.socket},
+          {"MCCS_CONTROLLER", facts.controller_endpoint},
+          {"MCCS_EMULATED_GPUS", absl::StrCat(facts.gpus)},
+          {"MCCS_EMULATED_HOST", facts.host}};
+}
+
+Variables RankVariables(const RankPlace& place) {
+  return {{"RANK", absl::StrCat(place.rank)},
+          {"WORLD_SIZE", absl::StrCat(place.world_size)},
+          {"LOCAL_RANK", absl::StrCat(place.local_rank)},
+          {"LOCAL_WORLD_SIZE", absl::StrCat(place.local_world_size)},
+          {"MASTER_ADDR", place.master_address},
+          {"MASTER_PORT", absl::StrCat(place.master_port)}};
+}
+
+std::string ExportLines(const Variables& variables) {
+  std::string lines;
+  for (const auto& [name, value] : variables) {
+    absl::StrAppend(&lines, "export ", name, "='", absl::StrReplaceAll(value, {{"'", "'\\''"}}),
+                    "'\n");
+  }
+  return lines;
+}
+
+}  // namespace mccs::lab

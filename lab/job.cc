@@ -1,0 +1,196 @@
+#include "lab/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "lab/child_processes.h"
+
+namespace mccs::lab {
+namespace {
+
+constexpr size_t kPieceBytes = 64 * 1024;
+
+// By number: Debian 12's <sys/pidfd.h> cannot be linked from C++.
+int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+void Say(const std::string& text) { std::fprintf(stderr, "mccs-lab: %s\n", text.c_str()); }
+
+// False when nobody reads any more.
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<int> Job::Run(const std::vector<JobProcess>& processes) {
+  MCCS_ASSIGN_OR_RETURN(signals_, SignalWatch::Create());
+  AdoptOrphans();
+  signal(SIGPIPE, SIG_IGN);  // Print sees it
+  if (options_.supervisor > 0) supervisor_.Reset(PidfdOpen(options_.supervisor));
+  for (const JobProcess& process : processes) {
+    absl::Status started = Start(process);
+    if (started.ok()) continue;
+    KillDescendants();
+    return started;
+  }
+  while (AnyRuns()) {
+    AwaitEvent();
+    HandleSignals();
+    HandleEnded();
+    ForwardOutput();
+    AdvanceStage();
+  }
+  KillDescendants();
+  ForwardOutput();
+  for (Stream& stream : streams_) Print(stream.to, stream.prefixer.Finish());
+  return failure_.value_or(0);
+}
+
+absl::Status Job::Start(const JobProcess& process) {
+  SpawnOptions spawn = process.spawn;
+  spawn.death_signal = SIGKILL;
+  UniqueFd ours[2];
+  UniqueFd theirs[3];
+  if (options_.prefixed) {
+    theirs[0].Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    for (int i = 0; i < 2; ++i) {
+      int ends[2];
+      if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+      ours[i].Reset(ends[0]);
+      theirs[i + 1].Reset(ends[1]);
+      fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    spawn.own_group = true;
+    spawn.input = theirs[0].get();
+    spawn.output = theirs[1].get();
+    spawn.error = theirs[2].get();
+  }
+  MCCS_ASSIGN_OR_RETURN(pid_t pid, Spawn(spawn));
+  processes_.push_back({process.label, pid});
+  for (int i = 0; i < 2 && options_.prefixed; ++i) {
+    streams_.push_back({std::move(ours[i]), i + 1, LinePrefixer(process.prefix)});
+  }
+  return absl::OkStatus();
+}
+
+void Job::AwaitEvent() {
+  std::vector<pollfd> waiting;
+  waiting.push_back({signals_->fd(), POLLIN, 0});
+  if (supervisor_.valid()) waiting.push_back({supervisor_.get(), POLLIN, 0});
+  size_t fixed = waiting.size();
+  for (const Stream& stream : streams_) waiting.push_back({stream.from.get(), POLLIN, 0});
+  int timeout_ms = -1;
+  if (stage_ != Stage::kRunning) {
+    timeout_ms = static_cast<int>(std::max<int64_t>(0, stage_ends_ - clock_.Now()) / kNsPerMs) + 1;
+  }
+  poll(waiting.data(), waiting.size(), timeout_ms);
+  if (fixed == 2 && waiting[1].revents != 0) {
+    supervisor_.Reset();
+    Say("the lab is going down; ending the job");
+    failure_ = failure_.value_or(1);
+    BeginEnd(SIGTERM);
+  }
+}
+
+void Job::HandleSignals() {
+  while (std::optional<Signal> signal = signals_->Take()) {
+    if (signal->number == SIGCHLD) continue;
+    // Ctrl-C went to the program, too; it decides what it means.
+    if (!options_.prefixed && signal->from_terminal) continue;
+    failure_ = failure_.value_or(128 + signal->number);
+    if (stage_ == Stage::kTerminated) {
+      SignalAll(SIGKILL);
+    } else {
+      BeginEnd(signal->number);
+    }
+  }
+}
+
+void Job::HandleEnded() {
+  for (const EndedChild& ended : ReapChildren()) {
+    auto process =
+        std::find_if(processes_.begin(), processes_.end(),
+                     [&](const Process& candidate) { return candidate.pid == ended.pid; });
+    if (process == processes_.end()) continue;  // an orphan that we had adopted
+    process->pid = 0;
+    int status = ExitStatusOf(ended.wait_status);
+    if (status == 0 || failure_) continue;
+    failure_ = status;
+    if (options_.prefixed) Say(absl::StrCat(process->label, " ", DescribeEnd(ended.wait_status)));
+    BeginEnd(0);
+  }
+}
+
+void Job::ForwardOutput() {
+  std::erase_if(streams_, [this](Stream& stream) {
+    if (Forward(&stream)) return false;
+    Print(stream.to, stream.prefixer.Finish());
+    return true;
+  });
+}
+
+bool Job::Forward(Stream* stream) {
+  static char piece[kPieceBytes];
+  while (true) {
+    ssize_t got = read(stream->from.get(), piece, sizeof(piece));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno == EAGAIN;
+    if (got == 0) return false;
+    Print(stream->to, stream->prefixer.Take({piece, static_cast<size_t>(got)}));
+  }
+}
+
+void Job::Print(int to, std::string_view text) {
+  if (WriteAll(to, text)) return;
+  failure_ = failure_.value_or(128 + SIGPIPE);
+  BeginEnd(SIGTERM);
+}
+
+void Job::BeginEnd(int signal_number) {
+  if (signal_number != 0) SignalAll(signal_number);
+  Stage wanted = signal_number == 0 ? Stage::kGrace : Stage::kTerminated;
+  if (stage_ >= wanted) return;
+  stage_ = wanted;
+  stage_ends_ = clock_.Now() + options_.grace_ns;
+}
+
+void Job::AdvanceStage() {
+  if (stage_ == Stage::kRunning || stage_ == Stage::kKilled || clock_.Now() < stage_ends_) return;
+  if (stage_ == Stage::kGrace) {
+    for (const Process& process : processes_) {
+      if (process.pid > 0) Say(absl::StrCat(process.label, " is still there; ending it"));
+    }
+    BeginEnd(SIGTERM);
+    return;
+  }
+  SignalAll(SIGKILL);
+  stage_ = Stage::kKilled;
+}
+
+void Job::SignalAll(int signal_number) {
+  for (const Process& process : processes_) {
+    if (process.pid > 0) kill(options_.prefixed ? -process.pid : process.pid, signal_number);
+  }
+}
+
+bool Job::AnyRuns() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const Process& process) { return process.pid > 0; });
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,119 @@
+#include "lab/lab_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs::lab {
+namespace {
+
+// Somebody may remove a folder between our opening and our locking it; then we look again.
+constexpr int kMaxAttempts = 100;
+
+struct Held {
+  UniqueFd lock;
+  bool by_us = false;  // false: another process holds it
+};
+
+// Opens the folder and tries to lock it. Nothing when there is no folder. kPermissionDenied when
+// the folder is not ours: /tmp is everybody's.
+absl::StatusOr<std::optional<Held>> TryHold(const LabPaths& paths) {
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    UniqueFd folder(open(paths.root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder.valid() && errno == ENOENT) return std::optional<Held>();
+    struct stat opened {};
+    if (!folder.valid() || fstat(folder.get(), &opened) != 0) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths.root));
+    }
+    if (opened.st_uid != getuid()) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(paths.root, " belongs to another user; remove it"));
+    }
+    bool locked = flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
+    struct stat named {};
+    bool still_there = lstat(paths.root.c_str(), &named) == 0 && named.st_ino == opened.st_ino;
+    if (still_there) return Held{std::move(folder), locked};
+  }
+  return absl::AbortedError(absl::StrCat(paths.root, " comes and goes; try again"));
+}
+
+}  // namespace
+
+absl::Status ValidateLabName(std::string_view name) {
+  bool known_letters = std::all_of(name.begin(), name.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-' ||
+           letter == '_';
+  });
+  if (!name.empty() && name.size() <= kMaxLabNameChars && known_letters) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", std::string(name),
+                   "' is no name for a lab: lower-case letters, digits, '-' and '_', at most ",
+                   kMaxLabNameChars, " of them"));
+}
+
+std::string LabDirectories::Prefix() const { return absl::StrCat("mccs-lab-", getuid(), "-"); }
+
+LabPaths LabDirectories::PathsOf(std::string_view name) const {
+  return LabPaths{absl::StrCat(parent_, "/", Prefix(), std::string(name))};
+}
+
+absl::StatusOr<UniqueFd> LabDirectories::CreateAndHold(std::string_view name) const {
+  LabPaths paths = PathsOf(name);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    MCCS_ASSIGN_OR_RETURN(bool held, IsHeld(name));
+    if (held) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "a lab '", std::string(name), "' is up already; end it with 'mccs-lab down --name ",
+          std::string(name), "' or choose another --name"));
+    }
+    if (mkdir(paths.root.c_str(), 0700) != 0) {
+      if (errno == EEXIST) continue;
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", paths.root));
+    }
+    MCCS_ASSIGN_OR_RETURN(std::optional<Held> ours, TryHold(paths));
+    if (ours && ours->by_us) return std::move(ours->lock);
+  }
+  return absl::AbortedError(absl::StrCat("others keep making and removing ", paths.root));
+}
+
+absl::StatusOr<bool> LabDirectories::IsHeld(std::string_view name) const {
+  LabPaths paths = PathsOf(name);
+  MCCS_ASSIGN_OR_RETURN(std::optional<Held> holder, TryHold(paths));
+  if (!holder) return false;
+  if (!holder->by_us) return true;
+  MCCS_RETURN_IF_ERROR(RemoveLabFolder(paths));
+  return false;
+}
+
+std::vector<std::string> LabDirectories::HeldNames() const {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(parent_, ignored)) {
+    std::string folder = entry.path().filename();
+    if (folder.rfind(Prefix(), 0) != 0) continue;
+    std::string name = folder.substr(Prefix().size());
+    if (!ValidateLabName(name).ok()) continue;
+    absl::StatusOr<bool> held = IsHeld(name);
+    if (held.ok() && *held) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status RemoveLabFolder(const LabPaths& paths) {
+  std::error_code error;
+  std::filesystem::remove_all(paths.root, error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat("cannot remove ", paths.root));
+  return absl::OkStatus();
+}
+
+}  // namespace mccs::lab

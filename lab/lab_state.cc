@@ -1,0 +1,104 @@
+#include "lab/lab_state.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "base/yaml_config.h"
+
+namespace mccs::lab {
+namespace {
+
+// Conditions hold words of the lab itself; single quotes keep YAML from reading numbers or flags in
+// them.
+std::string Quoted(const std::string& text) { return absl::StrCat("'", text, "'"); }
+
+std::string ToYaml(const LabState& state) {
+  std::string yaml =
+      absl::StrCat("name: ", Quoted(state.name), "\nsupervisor_pid: ", state.supervisor_pid,
+                   "\nhosts: ", state.size.hosts, "\ngpus: ", state.size.gpus_per_host,
+                   "\nready: ", state.ready ? "true" : "false", "\ndaemons:\n");
+  for (const DaemonState& daemon : state.daemons) {
+    absl::StrAppend(&yaml, "- name: ", Quoted(daemon.name), "\n  address: ", Quoted(daemon.address),
+                    "\n  pid: ", daemon.pid, "\n  condition: ", Quoted(daemon.condition),
+                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n");
+  }
+  return yaml;
+}
+
+}  // namespace
+
+absl::StatusOr<const DaemonState*> LabState::Find(std::string_view daemon) const {
+  for (const DaemonState& candidate : daemons) {
+    if (candidate.name == daemon) return &candidate;
+  }
+  std::string names = absl::StrJoin(
+      daemons, ", ",
+      [](std::string* out, const DaemonState& candidate) { out->append(candidate.name); });
+  return absl::NotFoundError(
+      absl::StrCat("lab '", name, "' has no '", std::string(daemon), "'; it has ", names));
+}
+
+absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) const {
+  if (host == kControllerName) {
+    return absl::InvalidArgumentError("the controller is no host; hosts are h0, h1, …");
+  }
+  return Find(host);
+}
+
+std::string HostName(int32_t index) { return absl::StrCat("h", index); }
+
+std::string HostAddress(int32_t index) { return absl::StrCat("127.0.0.", index + 1); }
+
+std::string LabPaths::DaemonFolder(std::string_view daemon) const {
+  return absl::StrCat(root, "/", std::string(daemon));
+}
+
+std::string LabPaths::Socket(std::string_view host) const {
+  return DaemonFolder(host) + "/mccsd.sock";
+}
+std::string LabPaths::Config(std::string_view daemon) const {
+  return DaemonFolder(daemon) + "/config.yaml";
+}
+std::string LabPaths::Log(std::string_view daemon) const { return DaemonFolder(daemon) + "/log"; }
+std::string LabPaths::Endpoint(std::string_view daemon) const {
+  return DaemonFolder(daemon) + "/endpoint";
+}
+
+absl::Status WriteState(const LabPaths& paths, const LabState& state) {
+  std::string partial = paths.State() + ".partial";
+  {
+    std::ofstream file(partial);
+    file << ToYaml(state) << std::flush;
+    if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", partial));
+  }
+  if (std::rename(partial.c_str(), paths.State().c_str()) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths.State()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LabState> ReadState(const LabPaths& paths) {
+  LabState state;
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(paths.State()));
+  yaml.Field("name", &state.name, Need::kRequired);
+  yaml.Field("supervisor_pid", &state.supervisor_pid, Need::kRequired);
+  yaml.Field("hosts", &state.size.hosts, Need::kRequired);
+  yaml.Field("gpus", &state.size.gpus_per_host, Need::kRequired);
+  yaml.Field("ready", &state.ready, Need::kRequired);
+  for (YamlReader& entry : yaml.Children("daemons")) {
+    DaemonState& daemon = state.daemons.emplace_back();
+    entry.Field("name", &daemon.name, Need::kRequired);
+    entry.Field("address", &daemon.address, Need::kRequired);
+    entry.Field("pid", &daemon.pid, Need::kRequired);
+    entry.Field("condition", &daemon.condition, Need::kRequired);
+    entry.Field("endpoint", &daemon.endpoint, Need::kRequired);
+  }
+  MCCS_RETURN_IF_ERROR(yaml.Finish());
+  return state;
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,107 @@
+#include "lab/spawn.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/unique_fd.h"
+
+namespace mccs::lab {
+namespace {
+
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+bool IsFile(const std::string& path) {
+  struct stat facts {};
+  return stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+void ResetSignals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD}) {
+    signal(signal_number, SIG_DFL);
+  }
+}
+
+// In the child, between fork and execve. Returns errno's value of what failed.
+int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char** environment) {
+  if (options.own_group && setpgid(0, 0) != 0) return errno;
+  if (options.death_signal != 0) {
+    if (prctl(PR_SET_PDEATHSIG, options.death_signal) != 0) return errno;
+    if (getppid() != parent) return ESRCH;  // it died before we asked
+  }
+  const int wanted[] = {options.input, options.output, options.error};
+  for (int target = 0; target < 3; ++target) {
+    if (wanted[target] >= 0 && dup2(wanted[target], target) < 0) return errno;
+  }
+  ResetSignals();
+  execve(options.file.c_str(), argv, environment);
+  return errno;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindProgram(const std::string& program,
+                                        const std::string& path_variable) {
+  std::vector<std::string> candidates;
+  if (program.find('/') != std::string::npos) {
+    candidates.push_back(program);
+  } else {
+    for (absl::string_view folder : absl::StrSplit(path_variable, ':', absl::SkipEmpty())) {
+      candidates.push_back(absl::StrCat(folder, "/", program));
+    }
+  }
+  bool found_one = false;
+  for (const std::string& candidate : candidates) {
+    if (!IsFile(candidate)) continue;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    found_one = true;
+  }
+  if (found_one)
+    return absl::PermissionDeniedError(absl::StrCat("program '", program, "' is not executable"));
+  bool is_path = program.find('/') != std::string::npos;
+  return absl::NotFoundError(
+      absl::StrCat("program '", program, "' not found", is_path ? "" : " in PATH"));
+}
+
+absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
+  // Closed by a successful execve; carries errno otherwise.
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  UniqueFd verdict(ends[0]);
+  UniqueFd verdict_writer(ends[1]);
+  std::vector<char*> argv = Pointers(options.argv);
+  std::vector<char*> environment = Pointers(options.environment);
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) return absl::ErrnoToStatus(errno, "cannot fork");
+  if (child == 0) {
+    int error = BecomeProgram(options, parent, argv.data(), environment.data());
+    (void)!write(verdict_writer.get(), &error, sizeof(error));
+    _exit(127);
+  }
+  verdict_writer.Reset();
+  int error = 0;
+  ssize_t got;
+  while ((got = read(verdict.get(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  if (got == 0) return child;
+  waitpid(child, nullptr, 0);
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", options.file));
+}
+
+}  // namespace mccs::lab

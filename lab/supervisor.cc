@@ -1,0 +1,142 @@
+#include "lab/supervisor.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "lab/child_processes.h"
+#include "lab/signals.h"
+#include "lab/warden.h"
+
+namespace mccs::lab {
+namespace {
+
+constexpr int64_t kStopDeadlineNs = 30 * kNsPerSec;
+constexpr int kStopPollMs = 10;
+// What the supervisor tells `up` when all daemons are ready; anything else is an error's text.
+constexpr char kReadyReport[] = "ready";
+
+bool Report(int fd, std::string_view text) {
+  return write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// Leaves the caller's session and descriptors, so that nobody waits for the end of a pipe that we
+// hold. Returns where `report` is now.
+int DetachFromCaller(int report) {
+  setsid();
+  (void)!chdir("/");
+  const int kept = fcntl(report, F_DUPFD_CLOEXEC, 3);
+  const int nothing = open("/dev/null", O_RDWR);
+  for (int standard = 0; standard < 3; ++standard) dup2(nothing, standard);
+  if (kept > 3) close_range(3, kept - 1, 0);
+  close_range(kept + 1, ~0U, 0);
+  signal(SIGPIPE, SIG_IGN);
+  return kept;
+}
+
+// The warden's whole life. Returns its exit status.
+int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int report) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
+  absl::Status status = signals.status();
+  if (signals.ok() && getppid() == keeper) {
+    Warden warden(plan, paths, keeper, &*signals);
+    status = warden.Start();
+    bool heard = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
+    close(report);
+    if (status.ok() && heard) warden.Watch();
+    warden.Stop();
+  } else {
+    Report(report, std::string(status.message()));
+  }
+  if (getppid() != keeper) RemoveLabFolder(paths).IgnoreError();
+  return status.ok() ? 0 : 1;
+}
+
+// Waits until the warden has ended.
+void KeepWatch(pid_t warden, SignalWatch* signals) {
+  while (true) {
+    pollfd waiting{signals->fd(), POLLIN, 0};
+    poll(&waiting, 1, -1);
+    while (std::optional<Signal> signal = signals->Take()) {
+      if (signal->number != SIGCHLD) kill(warden, SIGTERM);
+    }
+    for (const EndedChild& ended : ReapChildren()) {
+      if (ended.pid == warden) return;
+    }
+  }
+}
+
+int RunKeeper(const LabPlan& plan, const LabDirectories& directories, int report) {
+  absl::StatusOr<UniqueFd> hold = directories.CreateAndHold(plan.name);
+  absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
+  absl::Status status = hold.ok() ? signals.status() : hold.status();
+  if (!status.ok()) {
+    Report(report, std::string(status.message()));
+    return 1;
+  }
+  AdoptOrphans();
+  const LabPaths paths = directories.PathsOf(plan.name);
+  const pid_t keeper = getpid();
+  const pid_t warden = fork();
+  if (warden == 0) _exit(RunWarden(plan, paths, keeper, report));
+  if (warden < 0) Report(report, "cannot fork");
+  close(report);
+  if (warden > 0) KeepWatch(warden, &*signals);
+  KillDescendants();
+  RemoveLabFolder(paths).IgnoreError();
+  return 0;
+}
+
+}  // namespace
+
+absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t supervisor = fork();
+  if (supervisor < 0) return absl::ErrnoToStatus(errno, "cannot fork");
+  if (supervisor == 0) _exit(RunKeeper(plan, directories, DetachFromCaller(writer.get())));
+  writer.Reset();
+
+  std::string report;
+  char piece[4096];
+  ssize_t got;
+  while ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR)) {
+    if (got > 0) report.append(piece, got);
+  }
+  if (report == kReadyReport) return absl::OkStatus();
+  return absl::UnavailableError(report.empty() ? "the lab's supervisor was killed" : report);
+}
+
+absl::Status StopLab(const std::string& name, const LabDirectories& directories) {
+  LabPaths paths = directories.PathsOf(name);
+  MCCS_ASSIGN_OR_RETURN(bool is_up, directories.IsHeld(name));
+  if (!is_up) return absl::NotFoundError(absl::StrCat("there is no lab '", name, "'"));
+  absl::StatusOr<LabState> state = ReadState(paths);
+  // The record can be absent for a moment, while a lab starts or goes.
+  if (state.ok() && state->supervisor_pid > 0) kill(state->supervisor_pid, SIGTERM);
+  SystemClock clock;
+  const MonotonicNs deadline = clock.Now() + kStopDeadlineNs;
+  while (true) {
+    MCCS_ASSIGN_OR_RETURN(is_up, directories.IsHeld(name));
+    if (!is_up) return absl::OkStatus();
+    if (clock.Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("lab '", name, "' is still up after ",
+                                                      kStopDeadlineNs / kNsPerSec, " s; see ",
+                                                      paths.root));
+    }
+    poll(nullptr, 0, kStopPollMs);
+  }
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,43 @@
+// Who keeps a lab: two processes in the background that watch each other.
+//
+//   mccs-lab up ─── keeper ─── warden ─┬─ mccs-controller
+//     (leaves)     (cleans)  (starts)  ├─ mccsd h0
+//                                      └─ mccsd h1 …
+//
+// The warden starts the daemons, records how they are and stops them in order. The keeper waits for
+// the warden: however that ends, kill -9 included, the keeper kills what descends from it and
+// removes the lab's folder. A keeper that dies takes the warden with it (a death signal), and the
+// warden cleans up. The daemons die with the warden. Only a kill -9 of both leaves a folder, which
+// the next command removes.
+#ifndef MCCS_LAB_SUPERVISOR_H_
+#define MCCS_LAB_SUPERVISOR_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "lab/environment.h"
+#include "lab/lab_directory.h"
+#include "lab/lab_state.h"
+#include "lab/products.h"
+
+namespace mccs::lab {
+
+struct LabPlan {
+  std::string name;
+  LabSize size;
+  Products products;
+  // Of the daemons.
+  Environment environment;
+};
+
+// Forks the supervisor into the background and blocks until every daemon is ready, or until the lab
+// is gone again: then the error says which daemon failed, with the tail of its log.
+absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories);
+
+// Tells the lab to go and blocks until nothing of it is left. kNotFound: there is none of that
+// name. kDeadlineExceeded: something is left.
+absl::Status StopLab(const std::string& name, const LabDirectories& directories);
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_SUPERVISOR_H_

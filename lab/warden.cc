@@ -1,0 +1,161 @@
+#include "lab/warden.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "lab/child_processes.h"
+#include "lab/daemon_files.h"
+#include "lab/spawn.h"
+
+namespace mccs::lab {
+namespace {
+
+constexpr int64_t kReadyDeadlineNs = 30 * kNsPerSec;
+constexpr int64_t kStopGraceNs = 5 * kNsPerSec;
+constexpr int kPollMs = 5;
+
+constexpr char kStarting[] = "starting";
+constexpr char kReady[] = "ready";
+
+}  // namespace
+
+Warden::Warden(const LabPlan& plan, LabPaths paths, pid_t keeper, SignalWatch* signals)
+    : plan_(plan), paths_(std::move(paths)), signals_(*signals) {
+  state_.name = plan.name;
+  state_.supervisor_pid = keeper;
+  state_.size = plan.size;
+  AddDaemon(kControllerName, HostAddress(0));
+  for (int32_t host = 0; host < plan.size.hosts; ++host) {
+    AddDaemon(HostName(host), HostAddress(host));
+  }
+}
+
+void Warden::AddDaemon(std::string name, std::string address) {
+  DaemonState& daemon = state_.daemons.emplace_back();
+  daemon.name = std::move(name);
+  daemon.address = std::move(address);
+  daemon.condition = kStarting;
+}
+
+absl::Status Warden::Start() {
+  MCCS_RETURN_IF_ERROR(WriteState(paths_, state_));
+  DaemonState& controller = state_.daemons.front();
+  MCCS_RETURN_IF_ERROR(WriteControllerFiles(paths_, controller));
+  MCCS_RETURN_IF_ERROR(StartDaemon(&controller, plan_.products.controller));
+  MCCS_RETURN_IF_ERROR(AwaitReady(0, 1));
+  for (size_t i = 1; i < state_.daemons.size(); ++i) {
+    MCCS_RETURN_IF_ERROR(
+        WriteHostFiles(paths_, state_.daemons[i], plan_.size.gpus_per_host, controller.endpoint));
+    MCCS_RETURN_IF_ERROR(StartDaemon(&state_.daemons[i], plan_.products.mccsd));
+  }
+  MCCS_RETURN_IF_ERROR(AwaitReady(1, state_.daemons.size()));
+  state_.ready = true;
+  return WriteState(paths_, state_);
+}
+
+absl::Status Warden::StartDaemon(DaemonState* daemon, const std::string& program) {
+  UniqueFd log(
+      open(paths_.Log(daemon->name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!log.valid() || !nothing.valid()) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths_.Log(daemon->name)));
+  }
+  Variables changes = {{"MCCS_EMULATED_HOST", daemon->name},
+                       {"MCCS_EMULATED_GPUS", absl::StrCat(plan_.size.gpus_per_host)}};
+  MCCS_ASSIGN_OR_RETURN(daemon->pid,
+                        Spawn({.file = program,
+                               .argv = {program, "--config", paths_.Config(daemon->name)},
+                               .environment = With(plan_.environment, changes),
+                               .input = nothing.get(),
+                               .output = log.get(),
+                               .error = log.get(),
+                               .own_group = true,
+                               .death_signal = SIGKILL}));
+  return absl::OkStatus();
+}
+
+absl::Status Warden::AwaitReady(size_t first, size_t last) {
+  const MonotonicNs deadline = clock_.Now() + kReadyDeadlineNs;
+  for (size_t i = first; i < last;) {
+    DaemonState& daemon = state_.daemons[i];
+    if (std::optional<std::string> endpoint = ReadEndpoint(paths_, daemon.name)) {
+      daemon.endpoint = *endpoint;
+      daemon.condition = kReady;
+      ++i;
+      continue;
+    }
+    if (HandleSignals()) return absl::CancelledError("told to stop while the lab was starting");
+    if (daemon.pid == 0) {
+      return absl::UnavailableError(absl::StrCat(daemon.name, " ", daemon.condition,
+                                                 " instead of serving; the end of its log:\n",
+                                                 LogTail(paths_, daemon.name)));
+    }
+    if (clock_.Now() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          daemon.name, " does not serve after ", kReadyDeadlineNs / kNsPerSec, " s (no ",
+          paths_.Endpoint(daemon.name), "); the end of its log:\n", LogTail(paths_, daemon.name)));
+    }
+    Pause(kPollMs);
+  }
+  return absl::OkStatus();
+}
+
+void Warden::Watch() {
+  while (!HandleSignals()) Pause(/*timeout_ms=*/-1);
+}
+
+void Warden::Stop() {
+  StopDaemons(1, state_.daemons.size());
+  StopDaemons(0, 1);
+}
+
+void Warden::StopDaemons(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
+    if (state_.daemons[i].pid > 0) kill(state_.daemons[i].pid, SIGTERM);
+  }
+  const MonotonicNs deadline = clock_.Now() + kStopGraceNs;
+  while (AnyRuns(first, last) && clock_.Now() < deadline) {
+    Pause(kPollMs);
+    HandleSignals();
+  }
+  for (size_t i = first; i < last; ++i) {
+    if (state_.daemons[i].pid > 0) kill(-state_.daemons[i].pid, SIGKILL);
+  }
+}
+
+bool Warden::HandleSignals() {
+  bool stop = false;
+  while (std::optional<Signal> signal = signals_.Take()) stop = stop || signal->number != SIGCHLD;
+  bool changed = false;
+  for (const EndedChild& ended : ReapChildren()) {
+    for (DaemonState& daemon : state_.daemons) {
+      if (daemon.pid != ended.pid) continue;
+      daemon.pid = 0;
+      daemon.condition = DescribeEnd(ended.wait_status);
+      changed = true;
+    }
+  }
+  // A record that cannot be written (a full disk) must not end a lab that works.
+  if (changed) WriteState(paths_, state_).IgnoreError();
+  return stop;
+}
+
+bool Warden::AnyRuns(size_t first, size_t last) const {
+  for (size_t i = first; i < last; ++i) {
+    if (state_.daemons[i].pid > 0) return true;
+  }
+  return false;
+}
+
+void Warden::Pause(int timeout_ms) {
+  pollfd waiting{signals_.fd(), POLLIN, 0};
+  poll(&waiting, 1, timeout_ms);
+}
+
+}  // namespace mccs::lab
