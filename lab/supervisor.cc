@@ -51,7 +51,7 @@ int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int repo
     Warden warden(plan, paths, keeper, &*signals);
     status = warden.Start();
     bool heard = Report(report, status.ok() ? kReadyReport : std::string(status.message()));
-    close(report);
+    // Nobody hears it when `up` was interrupted: then nobody wants the lab.
     if (status.ok() && heard) warden.Watch();
     warden.Stop();
   } else {
@@ -89,7 +89,6 @@ int RunKeeper(const LabPlan& plan, const LabDirectories& directories, int report
   const pid_t warden = fork();
   if (warden == 0) _exit(RunWarden(plan, paths, keeper, report));
   if (warden < 0) Report(report, "cannot fork");
-  close(report);
   if (warden > 0) KeepWatch(warden, &*signals);
   KillDescendants();
   RemoveLabFolder(paths).IgnoreError();
@@ -111,7 +110,9 @@ absl::Status StartLab(const LabPlan& plan, const LabDirectories& directories) {
   std::string report;
   char piece[4096];
   ssize_t got;
-  while ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR)) {
+  // An error's text ends where the supervisor does: then the lab is gone.
+  while (report != kReadyReport &&
+         ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR))) {
     if (got > 0) report.append(piece, got);
   }
   if (report == kReadyReport) return absl::OkStatus();
