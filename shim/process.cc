@@ -41,7 +41,11 @@ absl::StatusOr<const DriverApi*> Process::Driver() {
 }
 
 absl::Status Process::ConnectLocked() {
-  if (session_ != nullptr && session_->client->dead()) older_.push_back(std::move(session_));
+  if (session_ != nullptr && session_->client->dead()) {
+    std::erase_if(older_, [](const auto& session) { return session.expired(); });
+    older_.push_back(session_);
+    session_ = nullptr;
+  }
   if (connection_ != nullptr && connection_->dead()) connection_ = nullptr;
   if (session_ != nullptr || connection_ != nullptr) return absl::OkStatus();
   SayVersionOnce();

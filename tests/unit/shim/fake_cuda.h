@@ -1,0 +1,55 @@
+// A CUDA driver for the shim's unit tests: host memory, and streams that move only when a test says
+// so. The driver's functions are defined with their real names in the test program, where the shim
+// finds them as it would find a preloaded emulation.
+#ifndef MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_H_
+#define MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_H_
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace mccs::fake_cuda {
+
+inline constexpr int kDevices = 8;
+
+// Back to the beginning: no memory, no streams, device 0 current in this thread.
+void Reset();
+
+void SetDevice(int ordinal);
+int GetDevice();
+
+void* Alloc(size_t bytes);
+void Free(void* memory);
+void* AllocHost(size_t bytes);  // known to CUDA, but no device memory
+// As if the program freed memory and got other memory at the same address.
+void Reallocate(void* memory);
+
+CUstream MakeStream();
+// The next MakeStream gives the same handle again; the old stream's work stays queued.
+void DestroyStream(CUstream stream);
+
+// What is queued on the stream and has not happened.
+struct Queued {
+  enum Kind { kWrite, kWait } kind;
+  CUdeviceptr address;
+  uint64_t value;
+};
+std::vector<Queued> Pending(CUstream stream);
+
+// Does what can be done on all streams. True if anything was done.
+bool Advance();
+// Advances until the stream is empty; false if that takes longer than a bound of seconds.
+bool Synchronize(CUstream stream);
+
+// The next calls of the stream functions fail with this.
+void FailStreamCalls(CUresult error);
+void SetCapturing(bool capturing);
+
+size_t registered_host_ranges();
+
+}  // namespace mccs::fake_cuda
+
+#endif  // MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_H_

@@ -1,0 +1,382 @@
+#include "tests/unit/shim/fake_daemon.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kTickMs = 1;
+
+template <typename Element>
+Element Reduce(ReduceOp op, Element a, Element b) {
+  switch (op) {
+    case ReduceOp::kProd: return a * b;
+    case ReduceOp::kMin: return std::min(a, b);
+    case ReduceOp::kMax: return std::max(a, b);
+    default: return a + b;
+  }
+}
+
+// out[0, count) = reduction over the inputs.
+template <typename Element>
+void ReduceAll(ReduceOp op, const std::vector<std::byte*>& inputs, size_t count,
+               std::vector<std::byte>& out) {
+  out.resize(count * sizeof(Element));
+  auto* result = reinterpret_cast<Element*>(out.data());
+  for (size_t i = 0; i < count; ++i) {
+    Element sum = reinterpret_cast<Element*>(inputs[0])[i];
+    for (size_t r = 1; r < inputs.size(); ++r) {
+      sum = Reduce(op, sum, reinterpret_cast<Element*>(inputs[r])[i]);
+    }
+    if (op == ReduceOp::kAvg) sum = sum / static_cast<Element>(inputs.size());
+    result[i] = sum;
+  }
+}
+
+}  // namespace
+
+FakeDaemon::FakeDaemon() {
+  char folder[] = "/tmp/mccs_shim_test_XXXXXX";
+  MCCS_CHECK(mkdtemp(folder) != nullptr);
+  folder_ = folder;
+  socket_path_ = folder_ + "/mccsd.sock";
+  listener_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strcpy(address.sun_path, socket_path_.c_str());
+  MCCS_CHECK(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  MCCS_CHECK(listen(listener_.get(), 16) == 0);
+  thread_ = std::thread([this] { Serve(); });
+}
+
+FakeDaemon::~FakeDaemon() {
+  stop_ = true;
+  thread_.join();
+  unlink(socket_path_.c_str());
+  rmdir(folder_.c_str());
+}
+
+void FakeDaemon::Die() {
+  die_ = true;
+  while (die_) std::this_thread::yield();
+}
+
+void FakeDaemon::Serve() {
+  while (!stop_) {
+    std::vector<pollfd> polled;
+    if (listener_.valid()) polled.push_back({listener_.get(), POLLIN, 0});
+    const size_t first_session = polled.size();
+    for (auto& session : sessions_) {
+      polled.push_back({session->gone ? -1 : session->socket.get(), POLLIN, 0});
+    }
+    poll(polled.data(), polled.size(), kTickMs);
+    std::lock_guard lock(mutex_);
+    if (die_) {
+      listener_.Reset();
+      for (auto& session : sessions_) session->socket.Reset();
+      for (auto& session : sessions_) session->gone = true;
+      comms_.clear();
+      die_ = false;
+      continue;
+    }
+    const size_t known = sessions_.size();
+    for (size_t i = 0; i < known; ++i) {
+      if (polled[first_session + i].revents != 0) Read(*sessions_[i]);
+    }
+    if (first_session == 1 && polled[0].revents != 0) Accept();
+    if (!hold_rings_) ServeRings();
+  }
+}
+
+void FakeDaemon::Accept() {
+  auto session = std::make_unique<Session>();
+  session->socket.Reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  session->doorbell.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  session->memory = *SharedRegion::Create("fake-session", sizeof(wire::SessionRegion));
+  // Always "asleep": every notification must ring.
+  reinterpret_cast<wire::SessionRegion*>(session->memory.data())->daemon_asleep = 1;
+  sessions_.push_back(std::move(session));
+}
+
+void FakeDaemon::Read(Session& session) {
+  std::vector<unsigned char> bytes(wire::kMaxMessageBytes);
+  const ssize_t received = recv(session.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (received == 0) session.gone = true;
+  if (received <= 0) return;
+  bytes.resize(static_cast<size_t>(received));
+  Handle(session, bytes);
+}
+
+template <typename Message>
+void FakeDaemon::Answer(Session& session, uint64_t request, Message message,
+                        std::vector<int> fds) {
+  message.header = {Message::kKind, sizeof(message), request};
+  iovec data{&message, sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(part), fds.data(), fds.size() * sizeof(int));
+  }
+  sendmsg(session.socket.get(), &header, MSG_NOSIGNAL);
+}
+
+namespace {
+template <typename Message>
+Message Open(const std::vector<unsigned char>& bytes) {
+  MCCS_CHECK(bytes.size() == sizeof(Message));
+  Message message;
+  std::memcpy(&message, bytes.data(), sizeof(message));
+  return message;
+}
+
+template <typename Message>
+Message Refused(wire::ErrorClass error) {
+  Message message{};
+  message.status.error = error;
+  if (error != wire::ErrorClass::kNone) std::strcpy(message.status.text, "refused by the fake");
+  return message;
+}
+}  // namespace
+
+void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& bytes) {
+  wire::MessageHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  MCCS_CHECK(header.bytes == bytes.size());
+  ++counts_[header.kind];
+  if (silent_ == header.kind) return;
+  const uint64_t request = header.request;
+  switch (header.kind) {
+    case wire::MessageKind::kHello: {
+      MCCS_CHECK(Open<wire::Hello>(bytes).magic == wire::kControlMagic);
+      auto reply = Refused<wire::HelloReply>(refusal_);
+      reply.version = wire::kWireVersion;
+      Answer(session, request, reply, {session.memory.fd(), session.doorbell.get()});
+      break;
+    }
+    case wire::MessageKind::kGetUniqueId: {
+      auto reply = Refused<wire::UniqueIdReply>(refusal_);
+      wire::UniqueId id{};
+      id.magic = wire::kUniqueIdMagic;
+      id.version = wire::kWireVersion;
+      id.comm_id = next_comm_id_++;
+      std::memcpy(reply.unique_id, &id, sizeof(id));
+      Answer(session, request, reply);
+      break;
+    }
+    case wire::MessageKind::kRegisterBuffer: {
+      const auto message = Open<wire::RegisterBuffer>(bytes);
+      auto reply = Refused<wire::RegisterReply>(refusal_);
+      reply.buffer_id = session.next_buffer++;
+      std::memcpy(&session.buffers[reply.buffer_id], message.handle, sizeof(std::byte*));
+      Answer(session, request, reply);
+      break;
+    }
+    case wire::MessageKind::kReleaseBuffer:
+      session.buffers.erase(Open<wire::ReleaseBuffer>(bytes).buffer_id);
+      Answer(session, request, wire::Done{});
+      break;
+    case wire::MessageKind::kCommInit: OnInit(session, Open<wire::CommInit>(bytes)); break;
+    case wire::MessageKind::kCommAbort: OnAbort(session, Open<wire::CommAbort>(bytes)); break;
+    case wire::MessageKind::kCommDestroy: OnDestroy(session, Open<wire::CommDestroy>(bytes)); break;
+    default: MCCS_CHECK(false);
+  }
+}
+
+void FakeDaemon::OnInit(Session& session, const wire::CommInit& message) {
+  last_init_ = message;
+  if (refusal_ != wire::ErrorClass::kNone) {
+    Answer(session, message.header.request, Refused<wire::CommInitReply>(refusal_));
+    return;
+  }
+  wire::UniqueId id;
+  std::memcpy(&id, message.unique_id, sizeof(id));
+  auto& joins = joining_[id.comm_id];
+  joins.push_back({&session, message});
+  if (joins.size() < static_cast<size_t>(message.ranks)) return;
+  Admit(joins);
+  joining_.erase(id.comm_id);
+}
+
+void FakeDaemon::Admit(std::vector<Join>& joins) {
+  auto comm = std::make_unique<Comm>();
+  for (Join& join : joins) {
+    auto member = std::make_unique<Member>();
+    member->session = join.session;
+    member->handle = join.session->next_comm++;
+    member->rank = join.message.rank;
+    member->memory = *SharedRegion::Create("fake-comm", sizeof(wire::CommRegion));
+    member->region().header.magic = wire::kFencePageMagic;
+    member->region().header.bytes = member->memory.bytes();
+    wire::CommInitReply reply{};
+    reply.comm_handle = member->handle;
+    Answer(*join.session, join.message.header.request, reply, {member->memory.fd()});
+    comm->members[member->rank] = std::move(member);
+  }
+  comms_.push_back(std::move(comm));
+}
+
+void FakeDaemon::OnAbort(Session& session, const wire::CommAbort& message) {
+  if (message.init_request != 0) {
+    for (auto& [id, joins] : joining_) {
+      std::erase_if(joins, [&](const Join& join) {
+        return join.session == &session && join.message.header.request == message.init_request;
+      });
+    }
+  } else {
+    for (auto& comm : comms_) {
+      for (auto& [rank, member] : comm->members) {
+        if (member->session != &session || member->handle != message.comm_handle) continue;
+        member->gone = true;
+        wire::SignalFence(member->region().done, wire::kFencePoison);
+      }
+    }
+  }
+  Answer(session, message.header.request, wire::Done{});
+}
+
+void FakeDaemon::OnDestroy(Session& session, const wire::CommDestroy& message) {
+  for (auto& comm : comms_) {
+    for (auto& [rank, member] : comm->members) {
+      if (member->session == &session && member->handle == message.comm_handle && !member->gone) {
+        member->destroy_request = message.header.request;
+      }
+    }
+  }
+}
+
+// ---- Rings -----------------------------------------------------------------------------------
+
+void FakeDaemon::ServeRings() {
+  for (auto& comm : comms_) {
+    for (auto& [rank, member] : comm->members) {
+      if (!member->gone) TakeRecords(*member);
+    }
+    while (RunOne(*comm)) {
+    }
+    for (auto& [rank, member] : comm->members) {
+      if (member->destroy_request == 0 || !member->posted.empty() || member->gone) continue;
+      member->gone = true;
+      Answer(*member->session, member->destroy_request, wire::Done{});
+    }
+  }
+}
+
+void FakeDaemon::TakeRecords(Member& member) {
+  auto* session = reinterpret_cast<wire::SessionRegion*>(member.session->memory.data());
+  wire::CommRegion& region = member.region();
+  const uint64_t tail = region.tail.load();
+  if (tail == member.head) return;
+  // New records without the dirty bit would never be seen by a real daemon.
+  const uint64_t bit = uint64_t{1} << (member.handle % 64);
+  if ((session->dirty[member.handle / 64].load() & bit) == 0) return;
+  session->dirty[member.handle / 64].fetch_and(~bit);
+  for (const uint64_t now = region.tail.load(); member.head < now; ++member.head) {
+    const wire::WorkRecord record = region.records[member.head % wire::kRingRecords];
+    records_[member.rank].push_back(record);
+    member.posted.push_back(record);
+  }
+  region.head.store(member.head);
+}
+
+// The ready fences of the fence records in front and of the operation behind them.
+bool FakeDaemon::Ready(Member& member) {
+  for (const wire::WorkRecord& record : member.posted) {
+    if (record.ready_slot != wire::kNoReadySlot &&
+        member.region().ready[record.ready_slot].value.load() < record.ready_value) {
+      return false;
+    }
+    if (record.record == wire::RecordKind::kOperation) return true;
+  }
+  return false;
+}
+
+std::byte* FakeDaemon::Address(Member& member, const wire::BufferRef& ref) {
+  return ref.id == 0 ? nullptr : member.session->buffers.at(ref.id) + ref.offset;
+}
+
+bool FakeDaemon::RunOne(Comm& comm) {
+  for (auto& [rank, member] : comm.members) {
+    if (member->gone || !Ready(*member)) return false;
+  }
+  std::vector<wire::WorkRecord> calls;
+  std::vector<std::byte*> sends;
+  std::vector<std::byte*> recvs;
+  for (auto& [rank, member] : comm.members) {
+    while (member->posted.front().record == wire::RecordKind::kFence) member->posted.pop_front();
+    calls.push_back(member->posted.front());
+    member->posted.pop_front();
+    sends.push_back(Address(*member, calls.back().send));
+    recvs.push_back(Address(*member, calls.back().recv));
+  }
+  const wire::WorkRecord& call = calls[0];
+  const size_t ranks = calls.size();
+  const size_t block = call.count * SizeOf(call.type);
+  std::vector<std::byte> result;
+  switch (call.op) {
+    case OpKind::kAllReduce:
+    case OpKind::kReduceScatter: {
+      const size_t count = call.op == OpKind::kAllReduce ? call.count : call.count * ranks;
+      if (call.type == DataType::kInt32) ReduceAll<int32_t>(call.redop, sends, count, result);
+      if (call.type == DataType::kFloat32) ReduceAll<float>(call.redop, sends, count, result);
+      break;
+    }
+    case OpKind::kAllGather:
+      for (std::byte* send : sends) result.insert(result.end(), send, send + block);
+      break;
+    default:
+      result.assign(sends[call.root_or_peer], sends[call.root_or_peer] + block);
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    const bool scatter = call.op == OpKind::kReduceScatter;
+    std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0), scatter ? block : result.size());
+  }
+  for (auto& [rank, member] : comm.members) {
+    wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
+  }
+  return true;
+}
+
+// ---- For tests -------------------------------------------------------------------------------
+
+void FakeDaemon::FailRank(int rank, wire::ErrorClass error, const std::string& text) {
+  std::lock_guard lock(mutex_);
+  Member& member = *comms_.back()->members.at(rank);
+  std::strcpy(member.region().failure.text, text.c_str());
+  member.region().failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
+  wire::SignalFence(member.region().done, wire::kFencePoison);
+}
+
+std::vector<wire::WorkRecord> FakeDaemon::RecordsOf(int rank) {
+  std::lock_guard lock(mutex_);
+  return records_[rank];
+}
+
+int FakeDaemon::CountOf(wire::MessageKind kind) {
+  std::lock_guard lock(mutex_);
+  return counts_[kind];
+}
+
+wire::CommInit FakeDaemon::LastInit() {
+  std::lock_guard lock(mutex_);
+  return last_init_;
+}
+
+}  // namespace mccs

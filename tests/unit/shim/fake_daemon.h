@@ -1,0 +1,119 @@
+// A daemon for the shim's unit tests: speaks proto/shim_control.h on a real socket and serves the
+// rings, in one thread, for ranks that all live in the test's own process. Collectives of int32 and
+// float are computed plainly. Tests make it slow, silent, wrong or dead.
+#ifndef MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_H_
+#define MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/shared_region.h"
+#include "base/unique_fd.h"
+#include "proto/shim_control.h"
+#include "proto/unique_id.h"
+
+namespace mccs {
+
+class FakeDaemon {
+ public:
+  FakeDaemon();   // listens at socket_path()
+  ~FakeDaemon();  // dies
+
+  const std::string& socket_path() const { return socket_path_; }
+
+  // Closes every connection and the socket, as if killed.
+  void Die();
+  // Takes no records while held.
+  void HoldRings(bool held) { hold_rings_ = held; }
+  // Answers no message of this kind while it is set.
+  void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
+  // The next answers to GetUniqueId, CommInit and RegisterBuffer carry this error.
+  void RefuseWith(wire::ErrorClass error) { refusal_ = error; }
+  // Fails a rank's communicator as the daemon does when a peer dies.
+  void FailRank(int rank, wire::ErrorClass error, const std::string& text);
+
+  // What was seen so far.
+  std::vector<wire::WorkRecord> RecordsOf(int rank);
+  int CountOf(wire::MessageKind kind);
+  wire::CommInit LastInit();
+
+ private:
+  struct Session;
+  struct Member {
+    Session* session;
+    uint32_t handle;
+    int rank;
+    SharedRegion memory;
+    uint64_t head = 0;
+    uint64_t done = 0;
+    std::deque<std::pair<uint32_t, uint64_t>> fences;  // slot, value: to be seen before going on
+    std::deque<wire::WorkRecord> posted;
+    uint64_t destroy_request = 0;
+    bool gone = false;
+    wire::CommRegion& region() { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
+  };
+  struct Comm {
+    std::map<int, std::unique_ptr<Member>> members;  // by rank; all of them
+  };
+  struct Join {
+    Session* session;
+    wire::CommInit message;
+  };
+  struct Session {
+    UniqueFd socket;
+    UniqueFd doorbell;
+    SharedRegion memory;
+    std::map<uint32_t, std::byte*> buffers;
+    uint32_t next_buffer = 1;
+    uint32_t next_comm = 0;
+    bool gone = false;
+  };
+
+  void Serve();
+  void Accept();
+  void Read(Session& session);
+  void Handle(Session& session, const std::vector<unsigned char>& bytes);
+  template <typename Message>
+  void Answer(Session& session, uint64_t request, Message message, std::vector<int> fds = {});
+  void OnInit(Session& session, const wire::CommInit& message);
+  void OnAbort(Session& session, const wire::CommAbort& message);
+  void OnDestroy(Session& session, const wire::CommDestroy& message);
+  void Admit(std::vector<Join>& joins);
+  void ServeRings();
+  void TakeRecords(Member& member);
+  bool Ready(Member& member);
+  // Runs the next operation that all ranks have posted and are ready for; false if there is none.
+  bool RunOne(Comm& comm);
+  std::byte* Address(Member& member, const wire::BufferRef& ref);
+
+  std::string folder_;
+  std::string socket_path_;
+  UniqueFd listener_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> die_{false};
+  std::atomic<bool> hold_rings_{false};
+  std::atomic<wire::MessageKind> silent_{};
+  std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
+
+  std::mutex mutex_;  // the thread holds it while it works
+  std::vector<std::unique_ptr<Session>> sessions_;
+  std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
+  std::vector<std::unique_ptr<Comm>> comms_;
+  std::map<int, std::vector<wire::WorkRecord>> records_;
+  std::map<wire::MessageKind, int> counts_;
+  wire::CommInit last_init_{};
+  uint64_t next_comm_id_ = 100;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_SHIM_FAKE_DAEMON_H_

@@ -1,0 +1,456 @@
+// Communicators from birth to end: joining, leaving, aborting, and what happens when a peer, the
+// daemon or the caller goes wrong.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using fake_cuda::Synchronize;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class Lifecycle : public ShimTest {
+ protected:
+  static ncclUniqueId UniqueId() {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess) << LastError();
+    return id;
+  }
+
+  static ncclResult_t AsyncError(ncclComm_t comm) {
+    ncclResult_t result = ncclNumResults;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
+    return result;
+  }
+
+  // Waits until the state settles.
+  static ncclResult_t Settle(ncclComm_t comm) {
+    const auto limit = steady_clock::now() + seconds(20);
+    while (steady_clock::now() < limit) {
+      if (ncclResult_t result = AsyncError(comm); result != ncclInProgress) return result;
+      std::this_thread::yield();
+    }
+    return ncclInProgress;
+  }
+
+  void WaitFor(wire::MessageKind kind, int count) {
+    while (daemon_.CountOf(kind) < count) std::this_thread::yield();
+  }
+
+  static ncclResult_t Reduce(ncclComm_t comm, CUstream stream) {
+    int* data = Buffer<int>({1});
+    return ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, stream);
+  }
+};
+
+// ---- Joining ---------------------------------------------------------------------------------
+
+TEST_F(Lifecycle, CommunicatorAnswersQuestionsAboutItself) {
+  fake_cuda::SetDevice(3);
+  const ncclUniqueId id = UniqueId();
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess) << LastError();
+  int answer = -1;
+  EXPECT_EQ(ncclCommCount(comm, &answer), ncclSuccess);
+  EXPECT_EQ(answer, 1);
+  EXPECT_EQ(ncclCommUserRank(comm, &answer), ncclSuccess);
+  EXPECT_EQ(answer, 0);
+  EXPECT_EQ(ncclCommCuDevice(comm, &answer), ncclSuccess);
+  EXPECT_EQ(answer, 3);
+  EXPECT_EQ(AsyncError(comm), ncclSuccess);
+  EXPECT_EQ(ncclCommCount(comm, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Lifecycle, RanksOfOneProcessJoinInOneGroup) {
+  const ncclUniqueId id = UniqueId();
+  comms_.resize(3);
+  ncclGroupStart();
+  for (int r = 0; r < 3; ++r) {
+    fake_cuda::SetDevice(r);
+    EXPECT_EQ(ncclCommInitRank(&comms_[r], 3, id, r), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  int rank = -1;
+  EXPECT_EQ(ncclCommUserRank(comms_[2], &rank), ncclSuccess);
+  EXPECT_EQ(rank, 2);
+}
+
+TEST_F(Lifecycle, RanksJoinFromSeveralThreads) {
+  const ncclUniqueId id = UniqueId();
+  comms_.resize(4);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 4; ++r) {
+    threads.emplace_back([&, r] {
+      fake_cuda::SetDevice(r);
+      EXPECT_EQ(ncclCommInitRank(&comms_[r], 4, id, r), ncclSuccess) << LastError();
+      CUstream stream = Stream();
+      EXPECT_EQ(Reduce(comms_[r], stream), ncclSuccess);
+      EXPECT_TRUE(Synchronize(stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Lifecycle, InitTellsTheDaemonWhatItWasToldAndWhereItRuns) {
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  setenv("MCCS_INIT_TIMEOUT", "1.5", 1);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.minCTAs = 2;
+  config.maxCTAs = 4;
+  config.trafficClass = 7;
+  config.commName = "dense";
+  fake_cuda::SetDevice(2);
+  comms_.resize(1);
+  ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 1, UniqueId(), 0, &config), ncclSuccess);
+  const wire::CommInit init = daemon_.LastInit();
+  EXPECT_EQ(init.device, 2);
+  EXPECT_EQ(init.device_uuid[15], 3);
+  EXPECT_STREQ(init.device_bus_id, "0000:02:00.0");
+  EXPECT_EQ(init.flags, uint32_t{wire::kMultiRankGpu});
+  EXPECT_EQ(init.init_timeout_ms, 1500u);
+  EXPECT_EQ(init.min_channels, 2u);
+  EXPECT_EQ(init.max_channels, 4u);
+  EXPECT_EQ(init.traffic_class, 7);
+  EXPECT_STREQ(init.name, "dense");
+}
+
+TEST_F(Lifecycle, BadInitArgumentsAreRefusedAtOnce) {
+  const ncclUniqueId id = UniqueId();
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, -1), ncclInvalidArgument);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  const int twice[] = {1, 1};
+  ncclComm_t comms[2];
+  EXPECT_EQ(ncclCommInitAll(comms, 2, twice), ncclInvalidUsage);
+  EXPECT_THAT(LastError(), HasSubstr("Duplicate GPU"));
+  EXPECT_EQ(ncclCommInitAll(comms, 9, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
+}
+
+TEST_F(Lifecycle, UniqueIdOfTheRealLibraryIsRefusedWithAReason) {
+  ncclUniqueId foreign = {};
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, foreign, 0), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("real NCCL"), HasSubstr("LD_PRELOAD")));
+}
+
+TEST_F(Lifecycle, RefusalOfTheDaemonIsReportedAndLeavesNoHandle) {
+  const ncclUniqueId id = UniqueId();
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  ncclComm_t comm = reinterpret_cast<ncclComm_t>(1);
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclInvalidUsage);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+}
+
+TEST_F(Lifecycle, NonBlockingInitReturnsAtOnce) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclUniqueId id = UniqueId();
+  comms_.resize(2);
+  ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 2, id, 0, &config), ncclInProgress);
+  ASSERT_NE(comms_[0], nullptr);
+  EXPECT_EQ(AsyncError(comms_[0]), ncclInProgress);
+  EXPECT_EQ(Reduce(comms_[0], nullptr), ncclInvalidArgument) << "not ready";
+  ASSERT_EQ(ncclCommInitRankConfig(&comms_[1], 2, id, 1, &config), ncclInProgress);
+  EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
+  EXPECT_EQ(Settle(comms_[1]), ncclSuccess);
+  ncclGroupStart();
+  EXPECT_EQ(Reduce(comms_[0], nullptr), ncclSuccess);
+  EXPECT_EQ(Reduce(comms_[1], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInProgress);
+  EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
+}
+
+TEST_F(Lifecycle, FailedNonBlockingInitShowsInAsyncError) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclUniqueId id = UniqueId();
+  daemon_.RefuseWith(wire::ErrorClass::kRemote);
+  comms_.resize(1);
+  ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 2, id, 0, &config), ncclInProgress);
+  EXPECT_EQ(Settle(comms_[0]), ncclRemoteError);
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("refused by the fake"));
+}
+
+// ---- Leaving ---------------------------------------------------------------------------------
+
+TEST_F(Lifecycle, DestroyWaitsForPostedWork) {
+  MakeRanks(1);
+  CUstream stream = Stream();
+  daemon_.HoldRings(true);
+  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
+  std::atomic<bool> destroyed{false};
+  std::thread destroyer([&] {
+    EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+    destroyed = true;
+  });
+  WaitFor(wire::MessageKind::kCommDestroy, 1);
+  EXPECT_FALSE(destroyed);
+  daemon_.HoldRings(false);
+  EXPECT_TRUE(Synchronize(stream));
+  destroyer.join();
+  comms_.clear();
+}
+
+TEST_F(Lifecycle, EndedAndForeignHandlesAreRefused) {
+  MakeRanks(2);
+  const ncclComm_t ended = comms_[0];
+  EXPECT_EQ(ncclCommDestroy(ended), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(ended), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommAbort(ended), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(ended), ncclInvalidArgument);
+  EXPECT_EQ(Reduce(ended, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("ncclAllReduce"));
+  int on_the_stack = 0;
+  const uintptr_t odd[] = {1, reinterpret_cast<uintptr_t>(&on_the_stack), ~uintptr_t{0},
+                           reinterpret_cast<uintptr_t>(comms_[1]) + 1,
+                           reinterpret_cast<uintptr_t>(comms_[1]) + 8};
+  for (const uintptr_t bits : odd) {
+    int answer;
+    EXPECT_EQ(ncclCommCount(reinterpret_cast<ncclComm_t>(bits), &answer), ncclInvalidArgument);
+  }
+  int ranks = 0;
+  EXPECT_EQ(ncclCommCount(comms_[1], &ranks), ncclSuccess) << "the program lives on";
+  comms_.erase(comms_.begin());
+}
+
+TEST_F(Lifecycle, FirstBytesOfACommunicatorAreNotThoseOfNccl) {
+  MakeRanks(1);
+  constexpr uint64_t kNcclMagic = 0x0280028002800280;
+  EXPECT_NE(*reinterpret_cast<uint64_t*>(comms_[0]), kNcclMagic);
+}
+
+TEST_F(Lifecycle, NullIsAcceptedByWhatEndsACommunicator) {
+  EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommRevoke(nullptr, 0), ncclSuccess);
+}
+
+TEST_F(Lifecycle, FinalizeTwiceIsAnInvalidArgument) {
+  MakeRanks(1);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidArgument);
+  EXPECT_EQ(Reduce(comms_[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommDestroy), 1);
+  comms_.clear();
+}
+
+TEST_F(Lifecycle, DestroyInAGroupFollowsTheGroupsWork) {
+  MakeRanks(2);
+  ncclGroupStart();
+  for (ncclComm_t comm : comms_) EXPECT_EQ(Reduce(comm, nullptr), ncclSuccess);
+  for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  std::atomic<bool> stop{false};
+  std::thread stream([&] {
+    while (!stop) fake_cuda::Advance();
+  });
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  stop = true;
+  stream.join();
+  EXPECT_TRUE(Synchronize(nullptr));
+  comms_.clear();
+}
+
+TEST_F(Lifecycle, HundredsOfCommunicatorsComeAndGo) {
+  for (int i = 0; i < 300; ++i) {
+    MakeRanks(1);
+    EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+  }
+  comms_.clear();
+}
+
+// ---- Aborting --------------------------------------------------------------------------------
+
+TEST_F(Lifecycle, AbortReleasesStreamsThatWait) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);  // rank 1 never calls
+  fake_cuda::Advance();
+  EXPECT_EQ(fake_cuda::Pending(stream).size(), 1u);
+  EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  EXPECT_TRUE(Synchronize(stream));
+  comms_.erase(comms_.begin());
+}
+
+TEST_F(Lifecycle, AbortReleasesStreamsEvenIfTheDaemonIsStuck) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
+  daemon_.KeepSilentOn(wire::MessageKind::kCommAbort);
+  EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  EXPECT_TRUE(Synchronize(stream));
+  comms_.clear();  // the other end goes with the daemon
+}
+
+TEST_F(Lifecycle, AbortFromAnotherThreadEndsABlockedInit) {
+  const ncclUniqueId id = UniqueId();
+  std::atomic<ncclComm_t> seen{nullptr};
+  ncclComm_t comm = nullptr;
+  std::thread joiner([&] {
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, 0), ncclSuccess);
+    EXPECT_THAT(LastError(), HasSubstr("aborted"));
+  });
+  WaitFor(wire::MessageKind::kCommInit, 1);
+  EXPECT_EQ(ncclCommAbort(*const_cast<ncclComm_t volatile*>(&comm)), ncclSuccess);
+  joiner.join();
+}
+
+TEST_F(Lifecycle, AbortFromAnotherThreadEndsAWaitForRingSpace) {
+  MakeRanks(1);
+  daemon_.HoldRings(true);
+  int* data = Buffer<int>({1});
+  std::atomic<bool> ended{false};
+  std::thread poster([&] {
+    ncclGroupStart();
+    for (uint32_t i = 0; i < 2 * wire::kRingRecords; ++i) {
+      ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr);
+    }
+    EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+    ended = true;
+  });
+  while (fake_cuda::Pending(nullptr).empty()) std::this_thread::yield();
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  poster.join();
+  EXPECT_TRUE(Synchronize(nullptr));
+  comms_.clear();
+}
+
+// ---- Failures of others ----------------------------------------------------------------------
+
+TEST_F(Lifecycle, FailureOfAPeerShowsInAsyncErrorAndSticks) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 (host h1) was killed");
+  EXPECT_TRUE(Synchronize(stream));
+  EXPECT_EQ(AsyncError(comms_[0]), ncclRemoteError);
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("rank 1 (host h1)"));
+  EXPECT_EQ(Reduce(comms_[0], stream), ncclRemoteError);
+  EXPECT_EQ(AsyncError(comms_[1]), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess) << "a broken communicator can be destroyed";
+  comms_.erase(comms_.begin());
+}
+
+TEST_F(Lifecycle, DeathOfTheDaemonReleasesEverything) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
+  const ncclUniqueId id = UniqueId();
+  std::thread joiner([&] {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 0), ncclSystemError);
+  });
+  WaitFor(wire::MessageKind::kCommInit, 3);
+  daemon_.Die();
+  EXPECT_TRUE(Synchronize(stream));
+  joiner.join();
+  EXPECT_EQ(AsyncError(comms_[0]), ncclSystemError);
+  EXPECT_EQ(AsyncError(comms_[1]), ncclSystemError);
+  EXPECT_THAT(LastError(comms_[1]), HasSubstr(daemon_.socket_path()));
+}
+
+TEST_F(Lifecycle, ProgramGoesOnWithANewDaemon) {
+  MakeRanks(1);
+  daemon_.Die();
+  while (AsyncError(comms_[0]) == ncclSuccess) std::this_thread::yield();
+  FakeDaemon second;
+  setenv("MCCS_SOCKET", second.socket_path().c_str(), 1);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess) << LastError();
+  EXPECT_EQ(Reduce(comm, nullptr), ncclSuccess);
+  EXPECT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  second.Die();
+}
+
+TEST_F(Lifecycle, NoDaemonIsASystemErrorThatNamesTheSocket) {
+  daemon_.Die();
+  const auto start = steady_clock::now();
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
+  EXPECT_LT(steady_clock::now() - start, seconds(1));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr(daemon_.socket_path()), HasSubstr("systemctl start")));
+}
+
+TEST_F(Lifecycle, SilentDaemonIsASystemErrorWithinASecond) {
+  daemon_.KeepSilentOn(wire::MessageKind::kHello);
+  const auto start = steady_clock::now();
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
+  EXPECT_LT(steady_clock::now() - start, seconds(1));
+  EXPECT_THAT(LastError(), HasSubstr(daemon_.socket_path()));
+}
+
+// ---- Processes -------------------------------------------------------------------------------
+
+// A launcher makes the id and forks the ranks; the child has a session of its own.
+TEST_F(Lifecycle, ForkedChildStartsAfresh) {
+  MakeRanks(1);
+  const ncclUniqueId id = UniqueId();
+  const pid_t child = fork();
+  if (child == 0) {
+    int ranks;
+    bool good = ncclCommCount(comms_[0], &ranks) == ncclInvalidArgument;
+    ncclComm_t comm = nullptr;
+    good = good && ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess;
+    good = good && ncclCommDestroy(comm) == ncclSuccess;
+    _exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(AsyncError(comms_[0]), ncclSuccess) << "the parent's session is untouched";
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kHello), 2);
+}
+
+TEST_F(Lifecycle, ExitWithoutDestroyDoesNotHang) {
+  const pid_t child = fork();
+  if (child == 0) {
+    ncclComm_t comm = nullptr;
+    ncclCommInitAll(&comm, 1, nullptr);
+    daemon_.KeepSilentOn(wire::MessageKind::kCommDestroy);
+    std::quick_exit(comm == nullptr ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(Lifecycle, WatchdogMayAskWhileOthersWork) {
+  MakeRanks(1);
+  std::atomic<bool> stop{false};
+  std::thread watchdog([&] {
+    while (!stop) EXPECT_EQ(AsyncError(comms_[0]), ncclSuccess);
+  });
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(Reduce(comms_[0], nullptr), ncclSuccess);
+  }
+  EXPECT_TRUE(Synchronize(nullptr));
+  stop = true;
+  watchdog.join();
+}
+
+}  // namespace
+}  // namespace mccs

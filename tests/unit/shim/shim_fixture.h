@@ -1,0 +1,68 @@
+// A program with a fake CUDA and a fake daemon around it, that calls NCCL's functions.
+#ifndef MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
+#define MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/unit/shim/fake_cuda.h"
+#include "tests/unit/shim/fake_daemon.h"
+
+namespace mccs {
+
+inline std::string LastError(ncclComm_t comm = nullptr) { return ncclGetLastError(comm); }
+
+class ShimTest : public ::testing::Test {
+ protected:
+  ShimTest() {
+    fake_cuda::Reset();
+    for (const char* name : {"NCCL_COMM_ID", "NCCL_COMM_BLOCKING", "NCCL_MULTI_RANK_GPU_ENABLE",
+                             "MCCS_INIT_TIMEOUT", "NCCL_DEBUG"}) {
+      unsetenv(name);
+    }
+    setenv("MCCS_SOCKET", daemon_.socket_path().c_str(), 1);
+  }
+
+  // The shim's process state outlives a test: it must notice that the daemon is another.
+  ~ShimTest() override {
+    for (ncclComm_t comm : comms_) ncclCommAbort(comm);
+    daemon_.Die();
+    // A new session is opened only when the death of the old one was noticed.
+    ncclUniqueId id;
+    while (ncclGetUniqueId(&id) == ncclSuccess) {
+    }
+  }
+
+  // `ranks` ranks in this process, rank r on device r.
+  void MakeRanks(int ranks) {
+    comms_.resize(static_cast<size_t>(ranks));
+    ASSERT_EQ(ncclCommInitAll(comms_.data(), ranks, nullptr), ncclSuccess) << LastError();
+  }
+
+  template <typename Element>
+  static Element* Buffer(const std::vector<Element>& values) {
+    auto* memory = static_cast<Element*>(fake_cuda::Alloc(values.size() * sizeof(Element)));
+    std::copy(values.begin(), values.end(), memory);
+    return memory;
+  }
+  template <typename Element>
+  static std::vector<Element> Read(const Element* memory, size_t count) {
+    return {memory, memory + count};
+  }
+
+  static CUstream Stream() { return fake_cuda::MakeStream(); }
+
+  FakeDaemon daemon_;
+  std::vector<ncclComm_t> comms_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_SHIM_SHIM_FIXTURE_H_

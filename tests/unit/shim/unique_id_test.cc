@@ -1,0 +1,116 @@
+// Ids from NCCL_COMM_ID, and configurations of other versions.
+#include <cstring>
+
+#include "shim/comm_config.h"
+#include "shim/unique_id_env.h"
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs::shim {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(UniqueIdFromText, IsTheSameForAllAndSaysThatItCanBeGuessed) {
+  const auto id = UniqueIdFromText("10.0.0.1:4000");
+  const auto again = UniqueIdFromText("10.0.0.1:4000");
+  ASSERT_TRUE(id.ok() && again.ok());
+  EXPECT_EQ(std::memcmp(&*id, &*again, sizeof(*id)), 0);
+  EXPECT_STREQ(id->host, "10.0.0.1");
+  EXPECT_EQ(id->port, 4000);
+  EXPECT_EQ(id->guessable, 1);
+}
+
+TEST(UniqueIdFromText, DiffersFromTextToText) {
+  const auto one = UniqueIdFromText("h:4000");
+  const auto other = UniqueIdFromText("h:4001");
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_NE(one->comm_id, other->comm_id);
+  EXPECT_NE(std::memcmp(one->secret, other->secret, sizeof(one->secret)), 0);
+}
+
+TEST(UniqueIdFromText, TakesBracketsOffAnAddress) {
+  const auto id = UniqueIdFromText("[fe80::1]:80");
+  ASSERT_TRUE(id.ok());
+  EXPECT_STREQ(id->host, "fe80::1");
+}
+
+TEST(UniqueIdFromText, RefusesWhatIsNoHostAndPort) {
+  for (const char* text : {"", "host", "host:", ":80", "host:0", "host:65536", "host:x"}) {
+    EXPECT_EQ(UniqueIdFromText(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  EXPECT_FALSE(UniqueIdFromText(std::string(64, 'h') + ":80").ok());
+}
+
+TEST(OpenUniqueId, RefusesAnIdOfANewerRelease) {
+  wire::UniqueId id = *UniqueIdFromText("h:1");
+  id.version = wire::kWireVersion + 1;
+  ncclUniqueId carried;
+  std::memcpy(&carried, &id, sizeof(id));
+  EXPECT_EQ(OpenUniqueId(carried).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+using CommIdVariable = ShimTest;
+
+TEST_F(CommIdVariable, GivesTheIdWithoutTheDaemonAndMarksTheInit) {
+  setenv("NCCL_COMM_ID", "127.0.0.1:4321", 1);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kGetUniqueId), 0);
+  comms_.resize(1);
+  ASSERT_EQ(ncclCommInitRank(&comms_[0], 1, id, 0), ncclSuccess) << LastError();
+  EXPECT_EQ(daemon_.LastInit().flags, uint32_t{wire::kIdFromEnvironment});
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST(CommConfig, DefaultsWithoutAnyConfiguration) {
+  const auto config = ReadCommConfig(nullptr);
+  ASSERT_TRUE(config.ok());
+  EXPECT_TRUE(config->blocking);
+  EXPECT_EQ(config->traffic_class, -1);
+}
+
+// A program built with NCCL 2.14 has a structure of 24 bytes; what lies behind it is not ours.
+TEST(CommConfig, ReadsNoFurtherThanAnOldCallersStructure) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.size = 24;
+  config.version = NCCL_VERSION(2, 14, 0);
+  config.blocking = 0;
+  config.cgaClusterSize = 99;
+  config.minCTAs = -5;
+  const auto read = ReadCommConfig(&config);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_FALSE(read->blocking);
+  EXPECT_EQ(read->min_channels, 0u);
+}
+
+TEST(CommConfig, AcceptsANewerAndLargerStructure) {
+  struct {
+    ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
+    int newer[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  } config;
+  config.known.size = sizeof(config);
+  config.known.version = NCCL_VERSION(2, 32, 3);
+  config.known.maxCTAs = 3;
+  const auto read = ReadCommConfig(&config.known);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->max_channels, 3u);
+}
+
+TEST(CommConfig, NamesTheFieldThatIsWrong) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 2;
+  EXPECT_THAT(std::string(ReadCommConfig(&config).status().message()), HasSubstr("blocking"));
+  config.blocking = 1;
+  config.minCTAs = 5;
+  config.maxCTAs = 4;
+  EXPECT_THAT(std::string(ReadCommConfig(&config).status().message()), HasSubstr("maxCTAs"));
+}
+
+TEST(CommConfig, EnvironmentOverridesBlocking) {
+  setenv("NCCL_COMM_BLOCKING", "0", 1);
+  EXPECT_FALSE(ReadCommConfig(nullptr)->blocking);
+  unsetenv("NCCL_COMM_BLOCKING");
+}
+
+}  // namespace
+}  // namespace mccs::shim
