@@ -37,9 +37,9 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: ", strategy.lanes.slots, " slots per lane; 2 to ", kMaxLaneSlots, " work"));
   }
-  if (strategy.lanes.slot_bytes < 4096 || strategy.lanes.slot_bytes > kMaxSlotBytes) {
+  if (strategy.lanes.slot_bytes < kMinSlotBytes || strategy.lanes.slot_bytes > kMaxSlotBytes) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
-                                                   " bytes; 4096 to ", kMaxSlotBytes, " work"));
+                                                   " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes, " work"));
   }
   for (size_t i = 0; i < strategy.channels.size(); ++i) {
     if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;

@@ -31,6 +31,7 @@ struct Strategy {
 
 inline constexpr int kMaxChannels = 32;
 inline constexpr uint32_t kMaxLaneSlots = 64;
+inline constexpr uint32_t kMinSlotBytes = 16u << 10;
 inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 
 // kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a ring that

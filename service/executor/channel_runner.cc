@@ -363,7 +363,7 @@ bool ChannelRunner::PollAcknowledgements() {
   bool moved = false;
   while (!unacknowledged_.empty()) {
     Cell& cell = At(unacknowledged_.front());
-    if (*cell.slice >= resources_.send->acknowledged()) return moved;
+    if (*cell.slice >= resources_.send->source_free()) return moved;
     cell.state = State::kDone;
     --row_pending_[unacknowledged_.front().row];
     unacknowledged_.pop();

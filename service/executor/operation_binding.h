@@ -39,8 +39,8 @@ struct OperationBinding {
 struct ChannelResources {
   SendLane* send = nullptr;  // null on a single host
   RecvLane* receive = nullptr;
-  MemRef staging;  // lane shape's slots × slot_bytes: where slices are composed before they are sent
-  LaneShape shape;
+  MemRef staging = {};  // lane shape's slots × slot_bytes: where slices are composed before they are sent
+  LaneShape shape = {};
 };
 
 }  // namespace mccs

@@ -1,0 +1,107 @@
+#include "service/communicator/communicator_table.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+
+absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request, RankPort* port) {
+  const CommId id(request.id.comm_id);
+  for (Entry& entry : entries_) {
+    Communicator& communicator = *entry.communicator;
+    if (communicator.unique_id() != id || communicator.tenant() != request.tenant) continue;
+    if (communicator.state() == Communicator::State::kJoining) {
+      communicator.AddRank(request, port);
+      entry.kicked = true;
+      return &communicator;
+    }
+    if (request.id.guessable == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the unique id of communicator ", FormatCommId(id),
+                       " has been used already: every communicator needs one of its own"));
+    }
+  }
+  Entry& entry = entries_.emplace_back(Entry{std::make_unique<Communicator>(env_, request)});
+  entry.communicator->AddRank(request, port);
+  return entry.communicator.get();
+}
+
+void CommunicatorTable::Kick(Communicator* communicator) {
+  for (Entry& entry : entries_) {
+    if (entry.communicator.get() == communicator) entry.kicked = true;
+  }
+}
+
+Communicator* CommunicatorTable::FindRunning(CommId id) const {
+  for (const Entry& entry : entries_) {
+    const Communicator& communicator = *entry.communicator;
+    if (communicator.id() == id && communicator.state() != Communicator::State::kJoining) {
+      return entry.communicator.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preamble& preamble) const {
+  if (preamble.purpose == ConnectionPurpose::kJoin) {
+    // The id was made here before anybody could have it.
+    const std::optional<Secret> secret = rendezvous_.SecretOf(preamble.comm_id);
+    if (secret.has_value()) return secret;
+    return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(preamble.comm_id),
+                                            " is forming here: its id was used up or forgotten"));
+  }
+  const Communicator* communicator = FindRunning(preamble.comm_id);
+  if (communicator == nullptr) return std::nullopt;  // The peer got the roster before us.
+  return communicator->secret();
+}
+
+void CommunicatorTable::Accept(Peer peer) {
+  if (peer.preamble.purpose == ConnectionPurpose::kJoin) {
+    rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection));
+    return;
+  }
+  Communicator* communicator = FindRunning(peer.preamble.comm_id);
+  if (communicator == nullptr) return;
+  if (peer.preamble.purpose == ConnectionPurpose::kMember) {
+    communicator->AcceptMember(std::move(peer.connection));
+  } else {
+    communicator->AcceptLane(peer.preamble, std::move(peer.connection));
+  }
+  Kick(communicator);
+}
+
+bool CommunicatorTable::Poll(bool network_moved) {
+  bool moved = false;
+  const MonotonicNs now = env_.access.clock->Now();
+  for (Entry& entry : entries_) {
+    Communicator& communicator = *entry.communicator;
+    const bool due = entry.kicked || network_moved || communicator.urgency() != Urgency::kSleep ||
+                     communicator.NextDeadline() <= now;
+    if (!due) continue;
+    entry.kicked = communicator.Poll();
+    moved |= entry.kicked;
+  }
+  std::erase_if(entries_, [](const Entry& entry) {
+    return entry.communicator->state() == Communicator::State::kClosed;
+  });
+  return moved;
+}
+
+Urgency CommunicatorTable::urgency() const {
+  Urgency most = Urgency::kSleep;
+  for (const Entry& entry : entries_) {
+    most = std::max(most, entry.kicked ? Urgency::kSpin : entry.communicator->urgency());
+  }
+  return most;
+}
+
+MonotonicNs CommunicatorTable::NextDeadline() const {
+  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  for (const Entry& entry : entries_) next = std::min(next, entry.communicator->NextDeadline());
+  return next;
+}
+
+}  // namespace mccs

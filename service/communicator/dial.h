@@ -1,0 +1,48 @@
+// Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the communicator's
+// secret (handshake.h).
+//
+// OWNER: whoever needs the stream. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_DIAL_H_
+#define MCCS_SERVICE_COMMUNICATOR_DIAL_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "service/transport/handshake.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// What a daemon needs to speak with its peers.
+struct PeerAccess {
+  Network* network = nullptr;
+  Random* random = nullptr;
+  const Clock* clock = nullptr;
+};
+
+struct DialOptions {
+  Endpoint to;
+  ConnectOptions connect;
+  Preamble preamble;
+  Secret secret{};
+};
+
+class Dial {
+ public:
+  Dial(const PeerAccess& access, const DialOptions& options);
+
+  // The stream once it stands; null until then. An error (refused, timed out, the peer cannot prove
+  // itself) names the peer and sticks.
+  absl::StatusOr<std::unique_ptr<Connection>> Poll();
+
+ private:
+  const PeerAccess access_;
+  absl::Status status_;
+  std::unique_ptr<ClientHandshake> handshake_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_DIAL_H_

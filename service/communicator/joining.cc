@@ -1,0 +1,96 @@
+#include "service/communicator/joining.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// A text names at most this many ranks; the rest is a number.
+constexpr size_t kNamedRanks = 16;
+
+}  // namespace
+
+Joining::Joining(const JoiningOptions& options)
+    : options_(options),
+      id_(options.dial.preamble.comm_id),
+      next_log_(options.access.clock->Now() + kFirstMissingLogNs),
+      dial_(std::make_unique<Dial>(options.access, options.dial)) {}
+
+void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
+
+MonotonicNs Joining::NextDeadline() const {
+  return link_ == nullptr && dial_ == nullptr ? dial_again_at_ : next_log_;
+}
+
+absl::Status Joining::PollDial() {
+  if (dial_ == nullptr) {
+    if (options_.access.clock->Now() < dial_again_at_) return absl::OkStatus();
+    dial_ = std::make_unique<Dial>(options_.access, options_.dial);
+  }
+  auto connection = dial_->Poll();
+  if (connection.ok()) {
+    if (*connection != nullptr) link_ = std::make_unique<PeerLink>(std::move(*connection));
+    return absl::OkStatus();
+  }
+  if (!options_.keep_dialling || !absl::IsUnavailable(connection.status())) {
+    return absl::Status(connection.status().code(),
+                        absl::StrCat("cannot reach the rendezvous of communicator ", FormatCommId(id_),
+                                     " at ", ToString(options_.dial.to), ": ",
+                                     std::string(connection.status().message())));
+  }
+  dial_.reset();
+  dial_again_at_ = options_.access.clock->Now() + kDialRendezvousAgainNs;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
+  if (options_.access.clock->Now() >= next_log_) {
+    next_log_ = options_.access.clock->Now() + kMissingLogEveryNs;
+    options_.log->Warning("communicator ", FormatCommId(id_), " is still forming: ", DescribeMissing());
+  }
+  if (link_ == nullptr) MCCS_RETURN_IF_ERROR(PollDial());
+  if (link_ == nullptr) return std::nullopt;
+  for (peer::Join& join : waiting_) {
+    peer::Message message;
+    *message.mutable_join() = std::move(join);
+    link_->Send(message);
+  }
+  waiting_.clear();
+  link_->Poll();
+  for (;;) {
+    auto message = link_->Receive();
+    if (!message.ok()) {
+      return absl::UnavailableError(absl::StrCat("the rendezvous of communicator ", FormatCommId(id_),
+                                                 " at ", ToString(link_->remote()),
+                                                 " ended: ", std::string(message.status().message())));
+    }
+    if (!message->has_value()) break;
+    if ((*message)->has_roster()) return std::move(*(*message)->mutable_roster());
+    if ((*message)->has_refused()) {
+      return absl::Status(static_cast<absl::StatusCode>((*message)->refused().error_code()),
+                          (*message)->refused().text());
+    }
+    if ((*message)->has_waiting()) {
+      const auto& missing = (*message)->waiting().missing_ranks();
+      missing_.assign(missing.begin(), missing.end());
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Joining::DescribeMissing() const {
+  if (link_ == nullptr) return "the rendezvous daemon has not answered";
+  if (missing_.empty()) return "nobody is missing";
+  const size_t named = std::min(missing_.size(), kNamedRanks);
+  std::string text =
+      absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ",
+                   absl::StrJoin(missing_.begin(), missing_.begin() + static_cast<long>(named), ", "));
+  if (missing_.size() > named) absl::StrAppend(&text, " and ", missing_.size() - named, " more");
+  return absl::StrCat(text, missing_.size() == 1 ? " has" : " have", " not joined");
+}
+
+}  // namespace mccs

@@ -1,0 +1,65 @@
+// The member's side of the rendezvous: brings this host's ranks there and waits for the roster.
+//
+// OWNER: a Communicator that is forming. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_JOINING_H_
+#define MCCS_SERVICE_COMMUNICATOR_JOINING_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/communicator/dial.h"
+#include "service/communicator/peer_link.h"
+
+namespace mccs {
+
+// Says who is missing after this long, and then every minute.
+inline constexpr int64_t kFirstMissingLogNs = 5 * kNsPerSec;
+inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
+
+// An id that was derived from NCCL_COMM_ID names a place where rank 0's daemon may not listen yet: dialled
+// again this often.
+inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
+
+struct JoiningOptions {
+  PeerAccess access;
+  DialOptions dial;
+  bool keep_dialling = false;
+  Log* log = nullptr;
+};
+
+class Joining {
+ public:
+  explicit Joining(const JoiningOptions& options);
+
+  // Announces one more local rank.
+  void Add(const peer::Join& join);
+
+  // The roster once all ranks of the communicator have joined; nothing until then. An error is the
+  // rendezvous's refusal, or its end.
+  absl::StatusOr<std::optional<peer::Roster>> Poll();
+
+  // "ranks 3, 5 have not joined".
+  std::string DescribeMissing() const;
+  MonotonicNs NextDeadline() const;
+
+ private:
+  absl::Status PollDial();
+
+  const JoiningOptions options_;
+  const CommId id_;
+  MonotonicNs next_log_;
+  MonotonicNs dial_again_at_ = 0;
+  std::unique_ptr<Dial> dial_;      // until the link stands
+  std::unique_ptr<PeerLink> link_;  // then
+  std::vector<peer::Join> waiting_;
+  std::vector<int> missing_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_JOINING_H_

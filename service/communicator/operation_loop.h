@@ -1,0 +1,80 @@
+// The sequence of operations of one communicator on this host: an operation starts when every local rank
+// has posted it and its inputs are ready, and the one before it is done.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
+#define MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "algorithms/geometry.h"
+#include "service/communicator/operation_signature.h"
+#include "service/communicator/plan_cache.h"
+#include "service/communicator/rank_port.h"
+#include "service/executor/executor.h"
+
+namespace mccs {
+
+// A local rank and what serves it. `port` is null once the rank has left.
+struct LocalRank {
+  Rank rank;
+  RankPort* port = nullptr;
+};
+
+// Why the loop does nothing right now; decides how the engine may wait.
+enum class LoopState : uint8_t {
+  kIdle,          // no local rank has posted anything
+  kWaitingRanks,  // some have, others will wake us when they do
+  kWaitingReady,  // all have; a stream must still write its ready word, and rings no bell
+  kRunning,
+};
+
+class OperationLoop {
+ public:
+  // `ranks` by LocalIndex; it and the device outlive the loop.
+  OperationLoop(Device& device, Layout layout, HostIndex self, const Strategy& strategy,
+                std::span<const ChannelResources> channels, std::span<const LocalRank> ranks);
+
+  // Moves operations on: at most a few small ones per call, so that communicators take turns. True when
+  // anything moved. An error ends the communicator: calls that do not fit together
+  // (kFailedPrecondition), a bad record (kInvalidArgument).
+  absl::StatusOr<bool> Poll();
+
+  LoopState state() const { return state_; }
+  // Operations completed on this host; the running one has the next number.
+  uint64_t completed() const { return completed_; }
+  uint64_t bytes() const { return bytes_; }
+  // A local rank waits in an operation that is not complete: after it, the departure of a rank matters.
+  bool wants_more() const { return state_ != LoopState::kIdle; }
+  // No memory of a tenant is in the device's or a lane's hands.
+  bool quiescent() const { return executor_.quiescent(); }
+  bool running() const { return executor_.running(); }
+
+ private:
+  absl::StatusOr<bool> TryStart();
+  absl::Status Bind(const PostedOperation& call);
+  void Complete();
+  absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
+                        const OperationSignature& other) const;
+
+  Executor executor_;
+  PlanCache plans_;
+  const Strategy strategy_;
+  std::span<const LocalRank> ranks_;
+  LoopState state_ = LoopState::kIdle;
+  uint64_t completed_ = 0;
+  uint64_t bytes_ = 0;
+
+  OperationSignature signature_;  // of the running operation
+  OperationBinding binding_;
+  std::optional<Geometry> geometry_;
+  std::vector<RankMemory> memory_;  // by LocalIndex
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_

@@ -1,0 +1,55 @@
+// Messages between two daemons over an authenticated stream: a 4-byte length in network order, then
+// a peer.proto Message.
+//
+// OWNER: whoever speaks. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_PEER_LINK_H_
+#define MCCS_SERVICE_COMMUNICATOR_PEER_LINK_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/peer.pb.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+// A roster of 10,000 ranks has about 1 MiB.
+inline constexpr uint32_t kMaxPeerMessageBytes = 8u << 20;
+// What may wait for a peer that does not read.
+inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
+
+class PeerLink {
+ public:
+  explicit PeerLink(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+  // Queues a message; Poll sends it. After an error it is dropped: see status().
+  void Send(const peer::Message& message);
+
+  // The next message; nothing when none has come. A broken stream, or a peer that breaks the
+  // protocol, is an error and sticks.
+  absl::StatusOr<std::optional<peer::Message>> Receive();
+
+  // Moves queued bytes. True when any moved.
+  bool Poll();
+
+  absl::Status status() const { return status_; }
+  bool flushed() const { return sent_ == outgoing_.size(); }
+  Endpoint remote() const { return connection_->remote(); }
+
+ private:
+  absl::Status Fill();
+
+  std::unique_ptr<Connection> connection_;
+  absl::Status status_;
+  std::string outgoing_;
+  size_t sent_ = 0;  // of outgoing_
+  std::string incoming_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_PEER_LINK_H_

@@ -1,0 +1,17 @@
+// A number as the bits of an element type: the scale of an average.
+#ifndef MCCS_SERVICE_COMMUNICATOR_SCALAR_H_
+#define MCCS_SERVICE_COMMUNICATOR_SCALAR_H_
+
+#include <cstdint>
+
+#include "proto/operation.h"
+
+namespace mccs {
+
+// `value` in the low bytes, rounded once to the nearest value of `type`, ties to even.
+// REQUIRES: IsFloat(type); 0 < value ≤ 1, no smaller than the type's least subnormal rounds to.
+uint64_t EncodeScalar(DataType type, double value);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_SCALAR_H_

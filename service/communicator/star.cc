@@ -1,0 +1,132 @@
+#include "service/communicator/star.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+bool ConcernsAll(const peer::Message& message) {
+  return message.has_departed() || message.has_failed();
+}
+
+}  // namespace
+
+void Star::Accept(std::unique_ptr<Connection> connection) {
+  if (strangers_.size() >= links_.size()) return;  // More than there are hosts: drop it.
+  strangers_.push_back(std::make_unique<PeerLink>(std::move(connection)));
+}
+
+void Star::Broadcast(const peer::Message& message) {
+  if (!leads()) {
+    SendToLeader(message);
+    return;
+  }
+  for (Spoke& spoke : links_) {
+    if (spoke.link != nullptr) spoke.link->Send(message);
+  }
+}
+
+void Star::SendToLeader(const peer::Message& message) {
+  PeerLink* link = links_[leader_.value()].link.get();
+  if (link != nullptr) link->Send(message);
+}
+
+absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
+  if (!dial_status_.ok()) {
+    lost_ = leader_;
+    return std::exchange(dial_status_, absl::OkStatus());
+  }
+  for (size_t i = 0; i < links_.size(); ++i) {
+    Spoke& spoke = links_[i];
+    if (spoke.link == nullptr) continue;
+    auto message = spoke.link->Receive();
+    if (!message.ok()) {
+      const std::string why(message.status().message());
+      const bool excused = spoke.excused;
+      spoke.link.reset();
+      if (excused) continue;
+      spoke.excused = true;
+      lost_ = HostIndex(static_cast<int>(i));
+      return absl::UnavailableError(why);
+    }
+    if (!message->has_value()) continue;
+    if (leads() && ConcernsAll(**message)) PassOn(HostIndex(static_cast<int>(i)), **message);
+    return StarMessage{HostIndex(static_cast<int>(i)), std::move(**message)};
+  }
+  return std::nullopt;
+}
+
+void Star::PassOn(HostIndex from, const peer::Message& message) {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (static_cast<int>(i) != from.value() && links_[i].link != nullptr) links_[i].link->Send(message);
+  }
+}
+
+bool Star::complete() const { return Unlinked().empty(); }
+
+std::vector<HostIndex> Star::Unlinked() const {
+  std::vector<HostIndex> missing;
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const HostIndex host(static_cast<int>(i));
+    if (host == self_ || (!leads() && host != leader_)) continue;
+    if (links_[i].link == nullptr) missing.push_back(host);
+  }
+  return missing;
+}
+
+void Star::Excuse(HostIndex host) { links_[host.value()].excused = true; }
+
+bool Star::alone() const {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    if (static_cast<int>(i) != self_.value() && links_[i].link != nullptr) return false;
+  }
+  return true;
+}
+
+bool Star::Poll() {
+  bool moved = false;
+  if (dial_ != nullptr) {
+    auto connection = dial_->Poll();
+    if (!connection.ok() || *connection != nullptr) {
+      dial_.reset();
+      moved = true;
+    }
+    if (!connection.ok()) dial_status_ = connection.status();
+    if (connection.ok() && *connection != nullptr) {
+      auto link = std::make_unique<PeerLink>(std::move(*connection));
+      peer::Message hello;
+      hello.mutable_hello()->set_host_index(self_.value());
+      link->Send(hello);
+      links_[leader_.value()].link = std::move(link);
+    }
+  }
+  for (size_t i = 0; i < strangers_.size();) {
+    auto message = strangers_[i]->Receive();
+    if (message.ok() && !message->has_value()) {
+      ++i;
+      continue;
+    }
+    const int host = message.ok() && (*message)->has_hello() ? (*message)->hello().host_index() : -1;
+    const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) && host != self_.value() &&
+                         links_[host].link == nullptr;
+    if (welcome) links_[host].link = std::move(strangers_[i]);
+    strangers_.erase(strangers_.begin() + static_cast<long>(i));
+    moved = true;
+  }
+  for (Spoke& spoke : links_) {
+    if (spoke.link != nullptr) moved |= spoke.link->Poll();
+  }
+  return moved;
+}
+
+bool Star::flushed() const {
+  return std::all_of(links_.begin(), links_.end(), [](const Spoke& spoke) {
+    return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
+  });
+}
+
+}  // namespace mccs

@@ -1,0 +1,113 @@
+#include "service/config.h"
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/yaml_config.h"
+
+namespace mccs {
+namespace {
+
+void ReadSockets(YamlReader& yaml, Config* config) {
+  for (YamlReader& entry : yaml.Children("sockets")) {
+    TenantSocket socket;
+    std::string mode = "0666";
+    entry.Field("path", &socket.path, Need::kRequired);
+    entry.Field("tenant", &socket.tenant, Need::kRequired);
+    entry.Field("mode", &mode);
+    const char* end = mode.data() + mode.size();
+    if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
+      entry.Refuse("mode", "is no octal file mode, as in \"0660\"");
+    }
+    config->sockets.push_back(socket);
+  }
+}
+
+void ReadLanes(YamlReader& yaml, Config* config) {
+  YamlReader lanes = yaml.Child("lanes");
+  uint64_t slot_bytes = config->lanes.slot_bytes;
+  lanes.Field("channels", &config->channels);
+  lanes.Field("slots", &config->lanes.slots);
+  lanes.Bytes("slot_bytes", &slot_bytes);
+  lanes.Field("skew", &config->skew);
+  if (config->channels < 1 || config->channels > kMaxChannels) {
+    lanes.Refuse("channels", absl::StrCat("must be 1 to ", kMaxChannels));
+  }
+  if (config->lanes.slots < 2 || config->lanes.slots > kMaxLaneSlots) {
+    lanes.Refuse("slots", absl::StrCat("must be 2 to ", kMaxLaneSlots));
+  }
+  if (slot_bytes < kMinSlotBytes || slot_bytes > kMaxSlotBytes) {
+    lanes.Refuse("slot_bytes", absl::StrCat("must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
+  } else {
+    config->lanes.slot_bytes = static_cast<uint32_t>(slot_bytes);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ReadConfig(const std::string& path) {
+  Config config;
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  std::string log_level = "info";
+  yaml.Field("host", &config.host);
+  yaml.Field("socket", &config.socket);
+  yaml.Field("listen", &config.listen);
+  yaml.Field("advertise", &config.advertise);
+  yaml.Field("state_dir", &config.state_dir);
+  yaml.Field("controller", &config.controller);
+  yaml.Field("gpus", &config.gpus);
+  yaml.Field("workers", &config.workers);
+  yaml.Field("log_level", &log_level);
+  YamlReader position = yaml.Child("position");
+  position.Field("pod", &config.pod);
+  position.Field("rack", &config.rack);
+  ReadSockets(yaml, &config);
+  ReadLanes(yaml, &config);
+  auto level = ParseLogLevel(log_level);
+  if (level.ok()) {
+    config.log_level = *level;
+  } else {
+    yaml.Refuse("log_level", std::string(level.status().message()));
+  }
+  for (const auto& [key, value] : {std::pair{"listen", config.listen},
+                                   std::pair{"advertise", config.advertise},
+                                   std::pair{"controller", config.controller}}) {
+    if (value.empty()) continue;
+    if (auto endpoint = ParseEndpoint(value); !endpoint.ok()) {
+      yaml.Refuse(key, std::string(endpoint.status().message()));
+    }
+  }
+  MCCS_RETURN_IF_ERROR(yaml.Finish());
+  return config;
+}
+
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  Endpoint endpoint;
+  if (colon != std::string::npos) {
+    endpoint.host = text.substr(0, colon);
+    const char* begin = text.data() + colon + 1;
+    const char* end = text.data() + text.size();
+    if (endpoint.host.size() > 2 && endpoint.host.front() == '[' && endpoint.host.back() == ']') {
+      endpoint.host = endpoint.host.substr(1, endpoint.host.size() - 2);
+    }
+    const auto parsed = std::from_chars(begin, end, endpoint.port);
+    if (!endpoint.host.empty() && begin != end && parsed.ec == std::errc() && parsed.ptr == end) {
+      return endpoint;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no address of the form HOST:PORT or [IPV6]:PORT"));
+}
+
+absl::StatusOr<LogLevel> ParseLogLevel(const std::string& text) {
+  if (text == "debug") return LogLevel::kDebug;
+  if (text == "info") return LogLevel::kInfo;
+  if (text == "warning") return LogLevel::kWarning;
+  if (text == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is none of debug, info, warning, error"));
+}
+
+}  // namespace mccs

@@ -1,0 +1,84 @@
+// The whole daemon, given its time, randomness, network, device, controller and tenants: what main.cc runs on
+// sockets, the simulator runs in memory, two and more in one thread.
+//
+// THREAD: the engine: one thread calls everything. Never blocks.
+#ifndef MCCS_SERVICE_DAEMON_H_
+#define MCCS_SERVICE_DAEMON_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "service/communicator/communicator_table.h"
+#include "service/communicator/rendezvous.h"
+#include "service/frontend/frontend.h"
+#include "service/transport/network.h"
+#include "service/transport/peer_listener.h"
+
+namespace mccs {
+
+// LIFETIME: everything pointed to outlives the daemon.
+struct DaemonParts {
+  const Clock* clock = nullptr;
+  Random* random = nullptr;
+  Log* log = nullptr;
+  Network* network = nullptr;
+  Transport* transport = nullptr;
+  Device* device = nullptr;
+  ControllerLink* controller = nullptr;
+};
+
+struct DaemonOptions {
+  Position position;  // pod, rack, name of this host
+  Endpoint listen;    // for peers; port 0: the system's choice
+  Endpoint advertise; // where peers reach us; empty host: as `listen`, port 0: the one listened on
+  int channels = 1;   // of the default strategy, for communicators over several hosts
+  LaneShape lanes;
+  uint32_t skew = 1;
+};
+
+class Daemon {
+ public:
+  // Listens for peers. An address in use is a Status.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Make(const DaemonParts& parts, const DaemonOptions& options);
+
+  void AddDoor(std::unique_ptr<TenantDoor> door) { frontend_->AddDoor(std::move(door)); }
+
+  // One turn: the table of contents of everything that a daemon does. `woken`: the engine slept and a
+  // descriptor ended the sleep. True when anything moved.
+  bool Poll(bool woken = false);
+
+  // How the engine may wait after a turn in which nothing moved.
+  Urgency urgency() const { return communicators_->urgency(); }
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const;
+  // Brackets a sleep. PrepareSleep is true if there is work after all: do not sleep then.
+  bool PrepareSleep() { return frontend_->PrepareSleep(); }
+  void EndSleep() { frontend_->EndSleep(); }
+
+  // Where peers reach this daemon.
+  const Endpoint& endpoint() const { return environment_.endpoint; }
+  size_t sessions() const { return frontend_->sessions(); }
+  size_t communicators() const { return communicators_->size(); }
+
+ private:
+  Daemon(const DaemonParts& parts, const DaemonOptions& options);
+  absl::Status Listen(const Endpoint& at);
+  absl::Status HostEnvironmentId(const wire::UniqueId& id);
+  bool PollDoors();
+
+  const DaemonParts parts_;
+  CommunicatorEnvironment environment_;
+  SessionEnvironment session_environment_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<CommunicatorTable> communicators_;
+  std::unique_ptr<Frontend> frontend_;
+  std::vector<std::unique_ptr<PeerListener>> listeners_;  // the first is the daemon's own
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DAEMON_H_

@@ -1,0 +1,47 @@
+// The allocations that one tenant process has registered: the only memory of its that work may touch.
+//
+// OWNER: the Session. THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
+#define MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
+
+#include <memory>
+#include <span>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "proto/shim_wire.h"
+#include "service/device/device.h"
+
+namespace mccs {
+
+inline constexpr size_t kMaxBuffersPerSession = 65536;
+
+// Whoever holds one keeps the mapping alive.
+using BufferHold = std::shared_ptr<DeviceMemory>;
+
+class BufferRegistry {
+ public:
+  explicit BufferRegistry(Device& device) : device_(device) {}
+
+  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted with the reason.
+  absl::StatusOr<BufferId> Register(const BufferExport& offer);
+
+  // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
+  absl::StatusOr<std::weak_ptr<DeviceMemory>> Release(BufferId id);
+
+  // The buffer behind `ref`, if `bytes` bytes from its offset lie within it and are aligned to
+  // `alignment`. kInvalidArgument otherwise.
+  absl::StatusOr<BufferHold> Resolve(const wire::BufferRef& ref, uint64_t bytes, size_t alignment) const;
+
+  size_t size() const { return buffers_.size(); }
+
+ private:
+  Device& device_;
+  uint32_t last_id_ = 0;
+  absl::flat_hash_map<BufferId, BufferHold> buffers_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_

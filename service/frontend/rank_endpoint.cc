@@ -1,0 +1,185 @@
+#include "service/frontend/rank_endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/frontend/error_class.h"
+
+namespace mccs {
+namespace {
+
+// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
+constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
+
+// Elements of the send and the receive side of a call that counts `count`.
+struct Sides {
+  uint64_t input = 0;
+  uint64_t output = 0;
+};
+
+Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
+  const uint64_t all = record.count * static_cast<uint64_t>(ranks);
+  switch (record.op) {
+    case OpKind::kAllReduce: return {record.count, record.count};
+    case OpKind::kAllGather: return {record.count, all};
+    case OpKind::kReduceScatter: return {all, record.count};
+    case OpKind::kBroadcast: return {rank.value() == record.root_or_peer ? record.count : 0, record.count};
+    default: return {};
+  }
+}
+
+bool Served(OpKind kind) {
+  return kind == OpKind::kAllReduce || kind == OpKind::kAllGather || kind == OpKind::kReduceScatter ||
+         kind == OpKind::kBroadcast;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank, int ranks,
+                                                                 const BufferRegistry& buffers,
+                                                                 Listener listener) {
+  MCCS_ASSIGN_OR_RETURN(SharedRegion memory,
+                        SharedRegion::Create("mccs-communicator", sizeof(wire::CommRegion)));
+  return std::unique_ptr<RankEndpoint>(
+      new RankEndpoint(rank, ranks, buffers, std::move(listener), std::move(memory)));
+}
+
+RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
+                           SharedRegion memory)
+    : rank_(rank), ranks_(ranks), buffers_(buffers), listener_(std::move(listener)), memory_(std::move(memory)) {
+  auto* fresh = new (memory_.data()) wire::CommRegion{};
+  fresh->header.magic = wire::kFencePageMagic;
+  fresh->header.bytes = memory_.bytes();
+  fences_.reserve(wire::kReadySlots);
+}
+
+absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
+  if (front_.has_value()) return &*front_;
+  wire::WorkRecord record;
+  for (;;) {
+    MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));
+    if (!taken) return nullptr;
+    if (record.record == wire::RecordKind::kFence) {
+      MCCS_RETURN_IF_ERROR(AddFence(record));
+      continue;
+    }
+    MCCS_RETURN_IF_ERROR(Accept(record));
+    return &*front_;
+  }
+}
+
+// Copies the next record out once; what the tenant writes there afterwards changes nothing.
+absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
+  // Pairs with the shim's release store after it has written the record.
+  const uint64_t tail = region().tail.load(std::memory_order_acquire);
+  if (tail == taken_) return false;
+  if (tail - taken_ > wire::kRingRecords) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(), ": work ring is corrupt: ",
+                                                   tail - taken_, " records in ", wire::kRingRecords));
+  }
+  std::memcpy(static_cast<void*>(record), &region().records[taken_ % wire::kRingRecords], sizeof(*record));
+  ++taken_;
+  // Pairs with the shim's acquire load before it reuses the place.
+  region().head.store(taken_, std::memory_order_release);
+  return true;
+}
+
+absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
+  if (record.ready_slot == wire::kNoReadySlot) return absl::OkStatus();
+  if (record.ready_slot >= wire::kReadySlots || fences_.size() >= wire::kReadySlots) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(), ": ready slot ",
+                                                   record.ready_slot, " of ", wire::kReadySlots));
+  }
+  fences_.push_back({record.ready_slot, record.ready_value});
+  return absl::OkStatus();
+}
+
+absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
+  const std::string who = absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ");
+  if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(who, "work ring is corrupt: call #", sequence_ + 1,
+                                                   " was to come"));
+  }
+  if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
+      static_cast<int>(record.redop) > static_cast<int>(ReduceOp::kAvg)) {
+    return absl::InvalidArgumentError(absl::StrCat(who, "unknown kind ", static_cast<int>(record.op), ", type ",
+                                                   static_cast<int>(record.type), " or operator ",
+                                                   static_cast<int>(record.redop)));
+  }
+  if (record.op == OpKind::kBroadcast && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
+    return absl::InvalidArgumentError(absl::StrCat(who, "root ", record.root_or_peer, " of ", ranks_, " ranks"));
+  }
+  if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(ranks_)) {
+    return absl::InvalidArgumentError(absl::StrCat(who, "count ", record.count, " is too large"));
+  }
+  MCCS_RETURN_IF_ERROR(AddFence(record));
+  if (absl::Status status = ResolveBuffers(record); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(who, std::string(status.message())));
+  }
+  sequence_ = record.sequence;
+  return absl::OkStatus();
+}
+
+absl::Status RankEndpoint::ResolveBuffers(const wire::WorkRecord& record) {
+  const Sides sides = SidesOf(record, rank_, ranks_);
+  const size_t size = SizeOf(record.type);
+  PostedOperation call{.kind = record.op,
+                       .type = record.type,
+                       .redop = record.redop,
+                       .root = Rank(record.op == OpKind::kBroadcast ? record.root_or_peer : 0),
+                       .count = record.count};
+  if (sides.input > 0) {
+    MCCS_ASSIGN_OR_RETURN(front_input_, buffers_.Resolve(record.send, sides.input * size, size));
+    call.input = front_input_->address() + record.send.offset;
+  }
+  if (sides.output > 0) {
+    MCCS_ASSIGN_OR_RETURN(front_output_, buffers_.Resolve(record.recv, sides.output * size, size));
+    call.output = front_output_->address() + record.recv.offset;
+  }
+  front_ = call;
+  return absl::OkStatus();
+}
+
+bool RankEndpoint::FrontReady() {
+  while (!fences_.empty()) {
+    const ReadyFence& fence = fences_.back();
+    // Pairs with the stream's write: what the stream did before it is visible to us.
+    const uint64_t value = region().ready[fence.slot].value.load(std::memory_order_acquire);
+    if (static_cast<int64_t>(value - fence.value) < 0) return false;
+    fences_.pop_back();
+  }
+  return true;
+}
+
+void RankEndpoint::Complete() {
+  front_.reset();
+  front_input_.reset();
+  front_output_.reset();
+  wire::SignalFence(region().done, sequence_);
+}
+
+void RankEndpoint::Fail(const absl::Status& why) {
+  wire::ErrorLine& line = region().failure;
+  const std::string text(why.message());
+  std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);
+  // Pairs with the acquire load of ncclCommGetAsyncError: text first.
+  line.error.store(static_cast<uint32_t>(ToErrorClass(why)), std::memory_order_release);
+  Poison();
+}
+
+void RankEndpoint::Poison() { wire::SignalFence(region().done, wire::kFencePoison); }
+
+void RankEndpoint::LetGo() {
+  communicator = nullptr;
+  front_.reset();
+  front_input_.reset();
+  front_output_.reset();
+  listener_.let_go();
+}
+
+}  // namespace mccs

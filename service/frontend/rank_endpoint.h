@@ -1,0 +1,81 @@
+// One rank of one tenant process: its shared region (work ring, fences, failure line), read and written
+// for the communicator that it belongs to.
+//
+// The ring itself is the queue of what is posted: a record is copied out, checked and resolved when its
+// turn comes, and only the call at the front is held here.
+//
+// OWNER: the Session. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
+#define MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+#include "base/shared_region.h"
+#include "proto/shim_wire.h"
+#include "service/communicator/communicator.h"
+#include "service/communicator/rank_port.h"
+#include "service/frontend/buffer_registry.h"
+
+namespace mccs {
+
+class RankEndpoint final : public RankPort {
+ public:
+  // What the session does when the communicator answers.
+  struct Listener {
+    std::function<void(const absl::Status&, CommId)> init_done;
+    std::function<void()> let_go;
+  };
+
+  // `ranks`: size of the communicator. LIFETIME: `buffers` outlives the endpoint.
+  static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank, int ranks,
+                                                            const BufferRegistry& buffers, Listener listener);
+
+  absl::StatusOr<const PostedOperation*> Front() override;
+  bool FrontReady() override;
+  void Complete() override;
+  void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
+  void Fail(const absl::Status& why) override;
+  void LetGo() override;
+
+  // Releases the streams that wait for this rank's work: it will never be done.
+  void Poison();
+
+  int region_fd() const { return memory_.fd(); }
+  Rank rank() const { return rank_; }
+  Communicator* communicator = nullptr;  // null once it has let go, or never joined
+
+ private:
+  struct ReadyFence {
+    uint32_t slot = 0;
+    uint64_t value = 0;
+  };
+
+  RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
+  wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
+  absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
+  absl::Status AddFence(const wire::WorkRecord& record);
+  absl::Status Accept(const wire::WorkRecord& record);
+  absl::Status ResolveBuffers(const wire::WorkRecord& record);
+
+  const Rank rank_;
+  const int ranks_;
+  const BufferRegistry& buffers_;
+  const Listener listener_;
+  SharedRegion memory_;
+
+  // Our own copies: what stands in the region may be anything.
+  uint64_t taken_ = 0;     // records
+  uint64_t sequence_ = 0;  // of the call at the front, or of the last one
+  std::optional<PostedOperation> front_;
+  BufferHold front_input_, front_output_;
+  std::vector<ReadyFence> fences_;  // of the call at the front, or of the one to come
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_

@@ -1,0 +1,358 @@
+#include "service/frontend/session.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/frontend/error_class.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kMessagesPerTurn = 16;
+
+wire::ReplyStatus ToReply(const absl::Status& status) {
+  wire::ReplyStatus reply{};
+  reply.error = ToErrorClass(status);
+  const std::string text(status.message());
+  std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
+  return reply;
+}
+
+template <size_t n>
+std::string TextOf(const char (&field)[n]) {
+  return std::string(field, strnlen(field, n));
+}
+
+template <typename Message>
+Message Reply(uint64_t request, const absl::Status& status) {
+  Message reply{};
+  reply.header.request = request;
+  reply.status = ToReply(status);
+  return reply;
+}
+
+}  // namespace
+
+Session::Session(SessionId id, const SessionEnvironment& environment, std::unique_ptr<TenantChannel> channel)
+    : id_(id), env_(environment), channel_(std::move(channel)), buffers_(*environment.device) {}
+
+Session::~Session() = default;
+
+// ---- Turns of the engine --------------------------------------------------------------------------
+
+bool Session::Poll() {
+  bool moved = false;
+  if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages();
+  if (state_ == State::kOpen) moved |= PollDirty();
+  moved |= PollReleases();
+  for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
+  if (state_ == State::kClosing && ranks_.empty()) state_ = State::kClosed;
+  return moved;
+}
+
+bool Session::PollMessages() {
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
+    auto received = channel_->Receive(&message_);
+    if (!received.ok()) {
+      Close(received.status());
+      return true;
+    }
+    if (!*received) return i > 0;
+    absl::Status status = Handle(message_, message_.fds);
+    for (UniqueFd& fd : message_.fds) fd.Reset();
+    if (!status.ok()) {
+      Close(status);
+      return true;
+    }
+  }
+  return true;
+}
+
+// Pairs with the shim's fetch_or after it has advanced a ring's tail.
+bool Session::PollDirty() {
+  bool moved = false;
+  for (uint32_t word = 0; word < dirty_words_; ++word) {
+    if (region().dirty[word].load(std::memory_order_relaxed) == 0) continue;
+    uint64_t bits = region().dirty[word].exchange(0, std::memory_order_seq_cst);
+    for (; bits != 0; bits &= bits - 1) {
+      auto slot = ranks_.find(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
+      if (slot == ranks_.end() || slot->second.endpoint->communicator == nullptr) continue;
+      env_.communicators->Kick(slot->second.endpoint->communicator);
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+bool Session::PollReleases() {
+  const size_t before = releases_.size();
+  std::erase_if(releases_, [&](const PendingRelease& pending) {
+    if (!pending.memory.expired()) return false;
+    if (state_ == State::kOpen) SendDone(pending.request, absl::OkStatus()).IgnoreError();
+    return true;
+  });
+  return releases_.size() != before;
+}
+
+bool Session::PrepareSleep() {
+  if (state_ != State::kOpen) return false;
+  region().daemon_asleep.store(1, std::memory_order_seq_cst);
+  for (uint32_t word = 0; word < dirty_words_; ++word) {
+    if (region().dirty[word].load(std::memory_order_seq_cst) != 0) return true;
+  }
+  return false;
+}
+
+void Session::EndSleep() {
+  if (state_ == State::kOpen) region().daemon_asleep.store(0, std::memory_order_relaxed);
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------
+
+template <typename Message>
+absl::Status Session::Send(const Message& message, std::span<const int> fds) {
+  Message stamped = message;
+  stamped.header.kind = Message::kKind;
+  stamped.header.bytes = sizeof(Message);
+  return channel_->Send(std::as_bytes(std::span(&stamped, 1)), fds);
+}
+
+absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> fds) {
+  wire::MessageHeader header;
+  if (message.size < sizeof(header)) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", message.size, " bytes"));
+  }
+  std::memcpy(&header, message.bytes.data(), sizeof(header));
+  auto as = [&]<typename Message>(Message* out) {
+    if (message.size != sizeof(Message) || header.bytes != sizeof(Message)) return false;
+    std::memcpy(out, message.bytes.data(), sizeof(Message));
+    return true;
+  };
+  const bool greeted = state_ == State::kOpen;
+  switch (header.kind) {
+    case wire::MessageKind::kHello:
+      if (wire::Hello m; !greeted && as(&m)) return HandleHello(m);
+      break;
+    case wire::MessageKind::kGetUniqueId:
+      if (wire::GetUniqueId m; greeted && as(&m)) return HandleGetUniqueId(m);
+      break;
+    case wire::MessageKind::kRegisterBuffer:
+      if (wire::RegisterBuffer m; greeted && as(&m)) return HandleRegister(m, std::move(fds[0]));
+      break;
+    case wire::MessageKind::kReleaseBuffer:
+      if (wire::ReleaseBuffer m; greeted && as(&m)) return HandleRelease(m);
+      break;
+    case wire::MessageKind::kCommInit:
+      if (wire::CommInit m; greeted && as(&m)) return HandleInit(m);
+      break;
+    case wire::MessageKind::kCommAbort:
+      if (wire::CommAbort m; greeted && as(&m)) return HandleAbort(m);
+      break;
+    case wire::MessageKind::kCommDestroy:
+      if (wire::CommDestroy m; greeted && as(&m)) return HandleDestroy(m);
+      break;
+    default: break;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("message kind ", static_cast<uint32_t>(header.kind), " of ",
+                                                 message.size, " bytes does not belong here"));
+}
+
+absl::Status Session::HandleHello(const wire::Hello& hello) {
+  absl::Status status;
+  const uint32_t version = std::min(hello.newest_version, wire::kWireVersion);
+  if (hello.magic != wire::kControlMagic) {
+    return absl::InvalidArgumentError("the first message is no greeting of a shim");
+  }
+  if (version < wire::kOldestWireVersion || version < hello.oldest_version) {
+    status = absl::FailedPreconditionError(absl::StrCat(
+        "libnccl.so.2 (", TextOf(hello.build), ") speaks versions ", hello.oldest_version, " to ",
+        hello.newest_version, ", mccsd ", wire::kOldestWireVersion, " to ", wire::kWireVersion,
+        ": install the two from the same release"));
+  }
+  auto reply = Reply<wire::HelloReply>(hello.header.request, status);
+  reply.version = version;
+  std::strncpy(reply.build, "mccsd " MCCS_VERSION, sizeof(reply.build) - 1);
+  if (!status.ok()) return Send(reply);
+  MCCS_ASSIGN_OR_RETURN(memory_, SharedRegion::Create("mccs-session", sizeof(wire::SessionRegion)));
+  new (memory_.data()) wire::SessionRegion{};
+  state_ = State::kOpen;
+  const int fds[] = {memory_.fd(), channel_->doorbell()};
+  return Send(reply, channel_->doorbell() >= 0 ? std::span<const int>(fds) : std::span<const int>(fds, 1));
+}
+
+absl::Status Session::HandleGetUniqueId(const wire::GetUniqueId& request) {
+  const wire::UniqueId id = env_.rendezvous->MakeId(env_.endpoint);
+  auto reply = Reply<wire::UniqueIdReply>(request.header.request, absl::OkStatus());
+  std::memcpy(reply.unique_id, &id, sizeof(id));
+  return Send(reply);
+}
+
+absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd) {
+  BufferExport offer{.kind = request.kind,
+                     .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(request.handle),
+                     .fd = std::move(fd),
+                     .bytes = request.bytes,
+                     .owner = identity().process};
+  auto id = buffers_.Register(offer);
+  auto reply = Reply<wire::RegisterReply>(request.header.request, id.status());
+  if (id.ok()) reply.buffer_id = id->value();
+  return Send(reply);
+}
+
+absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
+  auto memory = buffers_.Release(BufferId(request.buffer_id));
+  if (!memory.ok()) return SendDone(request.header.request, memory.status());
+  releases_.push_back({request.header.request, std::move(*memory)});
+  PollReleases();
+  return absl::OkStatus();
+}
+
+absl::Status Session::HandleInit(const wire::CommInit& request) {
+  const uint32_t handle = FreeHandle();
+  auto refuse = [&](const absl::Status& why) {
+    return Send(Reply<wire::CommInitReply>(request.header.request, why));
+  };
+  if (handle == wire::kMaxCommsPerSession) {
+    return refuse(absl::ResourceExhaustedError(
+        absl::StrCat("this process has ", ranks_.size(), " communicators, which is the limit")));
+  }
+  auto join = CheckInit(request);
+  if (!join.ok()) return refuse(join.status());
+  auto endpoint = RankEndpoint::Make(
+      Rank(request.rank), request.ranks, buffers_,
+      {.init_done = [this, handle](const absl::Status& s, CommId id) { AnswerInit(handle, s, id); },
+       .let_go = [this, handle] { RankFree(handle); }});
+  if (!endpoint.ok()) return refuse(endpoint.status());
+  auto communicator = env_.communicators->Join(*join, endpoint->get());
+  if (!communicator.ok()) return refuse(communicator.status());
+  (*endpoint)->communicator = *communicator;
+  ranks_[handle] = RankSlot{.endpoint = std::move(*endpoint), .init_request = request.header.request};
+  dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
+  JoinRequest join;
+  std::memcpy(&join.id, request.unique_id, sizeof(join.id));
+  if (join.id.magic != wire::kUniqueIdMagic) {
+    return absl::FailedPreconditionError(
+        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId runs with another NCCL "
+        "library; preload MCCS's libnccl.so.2 on every rank, or on none");
+  }
+  if (join.id.version < wire::kOldestWireVersion || join.id.version > wire::kWireVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("the unique id was made by a daemon of wire version ",
+                                                      join.id.version, ", this one speaks ",
+                                                      wire::kOldestWireVersion, " to ", wire::kWireVersion));
+  }
+  if (join.id.guessable != 0 && request.rank == 0) {
+    MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id));
+  }
+  join.tenant = identity().tenant;
+  join.name = TextOf(request.name);
+  join.ranks = request.ranks;
+  join.rank.set_rank(request.rank);
+  join.rank.set_gpu_uuid(request.device_uuid, sizeof(request.device_uuid));
+  join.rank.set_gpu_bus_id(TextOf(request.device_bus_id));
+  join.rank.set_process(identity().process);
+  join.rank.set_multi_rank_gpu((request.flags & wire::kMultiRankGpu) != 0);
+  join.timeout_ns = request.init_timeout_ms * kNsPerMs;
+  return join;
+}
+
+void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
+  auto slot = ranks_.find(handle);
+  if (slot == ranks_.end() || !slot->second.init_request.has_value()) return;
+  auto reply = Reply<wire::CommInitReply>(*slot->second.init_request, status);
+  slot->second.init_request.reset();
+  reply.comm_handle = handle;
+  reply.comm_id = id.value();
+  const int fd = slot->second.endpoint->region_fd();
+  if (state_ == State::kOpen) {
+    const absl::Status sent = status.ok() ? Send(reply, {&fd, 1}) : Send(reply);
+    if (!sent.ok()) env_.log->Warning("process ", identity().process, ": ", std::string(sent.message()));
+  }
+  if (!status.ok()) {  // The shim knows no such communicator: nobody will destroy it.
+    EndRank(handle, 0, "could not join", false).IgnoreError();
+  }
+}
+
+absl::Status Session::HandleAbort(const wire::CommAbort& request) {
+  uint32_t handle = request.comm_handle;
+  if (request.init_request != 0) {
+    auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
+      return entry.second.init_request == request.init_request;
+    });
+    // Answered in the meantime, or refused: the shim will see the answer.
+    if (slot == ranks_.end()) return SendDone(request.header.request, absl::OkStatus());
+    handle = slot->first;
+    AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"), CommId());
+    return SendDone(request.header.request, absl::OkStatus());
+  }
+  return EndRank(handle, request.header.request, "was aborted", true);
+}
+
+absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
+  return EndRank(request.comm_handle, request.header.request, "was destroyed", false);
+}
+
+absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::string& why, bool poison) {
+  auto slot = ranks_.find(handle);
+  if (slot == ranks_.end() || slot->second.end_request.has_value()) {
+    return SendDone(request, absl::InvalidArgumentError(
+                                 absl::StrCat("communicator handle ", handle, " is not in use")));
+  }
+  slot->second.end_request = request;
+  slot->second.poison = poison;
+  RankEndpoint* endpoint = slot->second.endpoint.get();
+  endpoint->communicator->Leave(endpoint, why);
+  return absl::OkStatus();
+}
+
+// The communicator has let go of the rank.
+void Session::RankFree(uint32_t handle) {
+  RankSlot& slot = ranks_.at(handle);
+  if (slot.poison) slot.endpoint->Poison();
+  if (state_ == State::kOpen && slot.end_request.value_or(0) != 0) {
+    SendDone(*slot.end_request, absl::OkStatus()).IgnoreError();
+  }
+  free_.push_back(handle);
+}
+
+absl::Status Session::SendDone(uint64_t request, const absl::Status& status) {
+  return Send(Reply<wire::Done>(request, status));
+}
+
+uint32_t Session::FreeHandle() const {
+  uint32_t handle = 0;
+  for (const auto& [used, slot] : ranks_) {
+    if (used != handle) break;
+    ++handle;
+  }
+  return handle;
+}
+
+// The end of the process, or of our patience with it: its ranks leave, its mappings go.
+void Session::Close(const absl::Status& why) {
+  if (absl::IsUnavailable(why)) {
+    env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has left");
+  } else {
+    env_.log->Warning("session of process ", identity().process, " (", identity().tenant,
+                      ") ends: ", std::string(why.message()));
+  }
+  state_ = State::kClosing;
+  const std::string reason = absl::StrCat("is gone: its process ", identity().process, " has ended");
+  for (auto& [handle, slot] : ranks_) {
+    slot.init_request.reset();
+    if (slot.endpoint->communicator != nullptr && !slot.end_request.has_value()) {
+      slot.end_request = 0;
+      slot.poison = true;
+      slot.endpoint->communicator->Leave(slot.endpoint.get(), reason);
+    }
+  }
+}
+
+}  // namespace mccs

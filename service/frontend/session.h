@@ -1,0 +1,111 @@
+// One tenant process: its socket, its buffers, its ranks. All state of the process hangs off this object; it
+// shares nothing with other sessions.
+//
+//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing ──all ranks let go──► kClosed
+//
+// OWNER: the Frontend. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_SESSION_H_
+#define MCCS_SERVICE_FRONTEND_SESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+#include "base/log.h"
+#include "base/shared_region.h"
+#include "proto/shim_control.h"
+#include "service/communicator/communicator_table.h"
+#include "service/frontend/buffer_registry.h"
+#include "service/frontend/rank_endpoint.h"
+#include "service/frontend/tenant_channel.h"
+
+namespace mccs {
+
+// What sessions need of their daemon. LIFETIME: outlives them.
+struct SessionEnvironment {
+  CommunicatorTable* communicators = nullptr;
+  Rendezvous* rendezvous = nullptr;
+  Device* device = nullptr;
+  Log* log = nullptr;
+  Endpoint endpoint;  // where peers reach this daemon: stands in the unique ids
+  // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.
+  std::function<absl::Status(const wire::UniqueId&)> host_environment_id;
+};
+
+class Session {
+ public:
+  Session(SessionId id, const SessionEnvironment& environment, std::unique_ptr<TenantChannel> channel);
+  ~Session();
+
+  // Messages, and what the ranks have posted since. True when anything moved.
+  bool Poll();
+
+  // The engine is about to sleep: from now on the shim rings. True if there is work after all.
+  bool PrepareSleep();
+  void EndSleep();
+
+  bool closed() const { return state_ == State::kClosed; }
+  const TenantIdentity& identity() const { return channel_->identity(); }
+
+ private:
+  enum class State { kGreeting, kOpen, kClosing, kClosed };
+
+  // An init or a departure that waits for its communicator.
+  struct RankSlot {
+    std::unique_ptr<RankEndpoint> endpoint = {};
+    std::optional<uint64_t> init_request = {};  // not answered yet
+    std::optional<uint64_t> end_request = {};   // CommAbort or CommDestroy not answered yet
+    bool poison = false;                   // on the way out (abort)
+  };
+  struct PendingRelease {
+    uint64_t request = 0;
+    std::weak_ptr<DeviceMemory> memory;
+  };
+
+  bool PollMessages();
+  bool PollDirty();
+  bool PollReleases();
+  absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
+
+  absl::Status HandleHello(const wire::Hello& hello);
+  absl::Status HandleGetUniqueId(const wire::GetUniqueId& request);
+  absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd);
+  absl::Status HandleRelease(const wire::ReleaseBuffer& request);
+  absl::Status HandleInit(const wire::CommInit& request);
+  absl::Status HandleAbort(const wire::CommAbort& request);
+  absl::Status HandleDestroy(const wire::CommDestroy& request);
+
+  absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
+  void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
+  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why, bool poison);
+  void RankFree(uint32_t handle);
+  absl::Status SendDone(uint64_t request, const absl::Status& status);
+  uint32_t FreeHandle() const;
+
+  template <typename Message>
+  absl::Status Send(const Message& message, std::span<const int> fds = {});
+  void Close(const absl::Status& why);
+
+  wire::SessionRegion& region() const { return *reinterpret_cast<wire::SessionRegion*>(memory_.data()); }
+
+  const SessionId id_;
+  const SessionEnvironment& env_;
+  std::unique_ptr<TenantChannel> channel_;
+  State state_ = State::kGreeting;
+  SharedRegion memory_;
+  BufferRegistry buffers_;
+  std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
+  std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
+  std::vector<PendingRelease> releases_;
+  uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
+  TenantMessage message_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_SESSION_H_

@@ -1,0 +1,183 @@
+#include "service/frontend/unix_door.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("socket path '", path, "' has ", path.size(),
+                                                   " bytes; 1 to ", sizeof(address.sun_path) - 1, " work"));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  return address;
+}
+
+bool SomebodyListens(const sockaddr_un& address) {
+  UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+class UnixChannel final : public TenantChannel {
+ public:
+  UnixChannel(Reactor& reactor, UniqueFd socket, UniqueFd pidfd, UniqueFd doorbell, TenantIdentity identity)
+      : reactor_(reactor),
+        socket_(std::move(socket)),
+        pidfd_(std::move(pidfd)),
+        doorbell_(std::move(doorbell)),
+        identity_(std::move(identity)) {}
+
+  absl::Status Watch() {
+    MCCS_RETURN_IF_ERROR(reactor_.Watch(socket_.get(), &socket_ready_));
+    MCCS_RETURN_IF_ERROR(reactor_.Watch(pidfd_.get(), &process_ended_));
+    return reactor_.Watch(doorbell_.get(), &doorbell_rang_);
+  }
+
+  ~UnixChannel() override {
+    reactor_.Unwatch(socket_.get());
+    reactor_.Unwatch(pidfd_.get());
+    reactor_.Unwatch(doorbell_.get());
+  }
+
+  absl::StatusOr<bool> Receive(TenantMessage* message) override;
+  absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override;
+  int doorbell() const override { return doorbell_.get(); }
+  const TenantIdentity& identity() const override { return identity_; }
+
+ private:
+  Reactor& reactor_;
+  const UniqueFd socket_, pidfd_, doorbell_;
+  const TenantIdentity identity_;
+  Readiness socket_ready_, process_ended_, doorbell_rang_;
+};
+
+absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
+  if (process_ended_.readable) return absl::UnavailableError("the process has ended");
+  if (doorbell_rang_.readable) {
+    // Its only purpose was to end the sleep; the level goes back to zero for the next one.
+    uint64_t rings;
+    [[maybe_unused]] ssize_t ignored = read(doorbell_.get(), &rings, sizeof(rings));
+    doorbell_rang_.readable = false;
+  }
+  if (!socket_ready_.readable && !socket_ready_.hangup) return false;
+  iovec piece{message->bytes.data(), message->bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)];
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+    socket_ready_.readable = false;
+    return false;
+  }
+  if (got <= 0) return absl::UnavailableError("the process closed its socket");
+  size_t count = 0;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < fds; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      UniqueFd owned(fd);
+      if (count < message->fds.size()) message->fds[count++] = std::move(owned);
+    }
+  }
+  message->size = static_cast<size_t>(got);
+  return true;
+}
+
+absl::Status UnixChannel::Send(std::span<const std::byte> message, std::span<const int> fds) {
+  iovec piece{const_cast<std::byte*>(message.data()), message.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)] = {};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
+  }
+  if (sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return absl::OkStatus();
+  if (errno == EAGAIN) {
+    return absl::ResourceExhaustedError("the process does not read the answers to its requests");
+  }
+  return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UnixDoor>> UnixDoor::Open(const UnixDoorOptions& options, Reactor& reactor) {
+  MCCS_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(options.path));
+  if (SomebodyListens(address)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("socket ", options.path, " is served by another process: is mccsd running already?"));
+  }
+  unlink(options.path.c_str());
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket(AF_UNIX)");
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot make socket ", options.path));
+  }
+  if (chmod(options.path.c_str(), options.mode) != 0 || listen(fd.get(), kBacklog) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot listen on socket ", options.path));
+  }
+  std::unique_ptr<UnixDoor> door(new UnixDoor(options, reactor, std::move(fd)));
+  MCCS_RETURN_IF_ERROR(reactor.Watch(door->socket_.get(), &door->readiness_));
+  return door;
+}
+
+UnixDoor::~UnixDoor() {
+  reactor_.Unwatch(socket_.get());
+  unlink(options_.path.c_str());
+}
+
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
+  if (!readiness_.readable) return nullptr;
+  UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.valid()) {
+    if (errno == EAGAIN) {
+      readiness_.readable = false;
+      return nullptr;
+    }
+    return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
+  }
+  ucred who{};
+  socklen_t length = sizeof(who);
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+    return absl::ErrnoToStatus(errno, "SO_PEERCRED");
+  }
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, who.pid, 0)));
+  if (!pidfd.valid()) return nullptr;  // It came and died.
+  UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
+  TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant, who.pid};
+  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(fd), std::move(pidfd),
+                                               std::move(doorbell), std::move(identity));
+  MCCS_RETURN_IF_ERROR(channel->Watch());
+  return channel;
+}
+
+}  // namespace mccs

@@ -1,0 +1,250 @@
+// mccsd: builds the objects and hands them down.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/reactor.h"
+#include "base/sd_notify.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "base/yaml_config.h"
+#include "service/agent/agent.h"
+#include "service/config.h"
+#include "service/daemon.h"
+#include "service/device/cpu_device.h"
+#include "service/device/emulation_importer.h"
+#include "service/engine_loop.h"
+#include "service/frontend/unix_door.h"
+#include "service/transport/socket_network.h"
+#include "service/transport/stream_lane.h"
+
+namespace mccs {
+namespace {
+
+constexpr rlim_t kWantedDescriptors = 65536;
+constexpr rlim_t kFewDescriptors = 4096;
+
+// Descriptors: one per connection, buffer and communicator. The hard limit is the administrator's word.
+void RaiseLimits(Log& log) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < kFewDescriptors) {
+      log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
+                  " or more are advised (LimitNOFILE= in the unit)");
+    }
+  }
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
+    log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
+             ": enough for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
+  }
+}
+
+// The state directory's files: pid (locked while we live) and endpoint (once we are ready).
+class StateDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<StateDirectory>> Claim(const std::string& path) {
+    mkdir(path.c_str(), 0755);
+    auto state = std::make_unique<StateDirectory>();
+    state->path_ = path;
+    const std::string pid_file = absl::StrCat(path, "/pid");
+    state->pid_.Reset(open(pid_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!state->pid_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", pid_file));
+    if (flock(state->pid_.get(), LOCK_EX | LOCK_NB) != 0) {
+      return absl::AlreadyExistsError(absl::StrCat("another mccsd runs with state_dir ", path));
+    }
+    const std::string pid = absl::StrCat(getpid(), "\n");
+    if (ftruncate(state->pid_.get(), 0) != 0 ||
+        write(state->pid_.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", pid_file));
+    }
+    return state;
+  }
+
+  void Publish(const Endpoint& endpoint) const {
+    const std::string target = absl::StrCat(path_, "/endpoint");
+    std::ofstream(target + ".new") << ToString(endpoint) << "\n";
+    std::rename((target + ".new").c_str(), target.c_str());  // Readers never see half a line.
+  }
+
+  ~StateDirectory() {
+    if (!pid_.valid()) return;
+    unlink(absl::StrCat(path_, "/endpoint").c_str());
+    unlink(absl::StrCat(path_, "/pid").c_str());
+  }
+
+ private:
+  std::string path_;
+  UniqueFd pid_;
+};
+
+int WorkersFor(const Config& config) {
+  if (config.workers >= 0) return config.workers;
+  // The engine's thread is a worker too; a second one pays where there are cores to spare.
+  return std::thread::hardware_concurrency() > 2 ? 2 : 1;
+}
+
+absl::Status Serve(const Config& config, Log& log) {
+  RaiseLimits(log);
+  MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir));
+  MCCS_ASSIGN_OR_RETURN(auto reactor, Reactor::Create());
+
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  UniqueFd stop_fd(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  Readiness stop;
+  MCCS_RETURN_IF_ERROR(reactor->Watch(stop_fd.get(), &stop));
+  UniqueFd wake_fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  Readiness wake;
+  MCCS_RETURN_IF_ERROR(reactor->Watch(wake_fd.get(), &wake));
+
+  SystemClock clock;
+  SystemRandom random;
+  SocketNetwork network(*reactor);
+  StreamTransport transport;
+  CpuDevice device({.workers = WorkersFor(config)}, std::make_unique<EmulationImporter>());
+
+  MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
+  DaemonOptions options{.position = {.pod = config.pod, .rack = config.rack, .host = config.host},
+                        .listen = listen,
+                        .advertise = {},
+                        .channels = config.channels,
+                        .lanes = config.lanes,
+                        .skew = config.skew};
+  if (!config.advertise.empty()) {
+    MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
+  }
+  NoController nobody;
+  std::unique_ptr<Agent> agent;
+  if (!config.controller.empty()) {
+    agent = std::make_unique<Agent>(AgentOptions{
+        .controller = config.controller,
+        .wake = [fd = wake_fd.get()] {
+          const uint64_t one = 1;
+          [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
+        }});
+  }
+  MCCS_ASSIGN_OR_RETURN(auto daemon, Daemon::Make({.clock = &clock,
+                                                   .random = &random,
+                                                   .log = &log,
+                                                   .network = &network,
+                                                   .transport = &transport,
+                                                   .device = &device,
+                                                   .controller = agent != nullptr
+                                                                     ? static_cast<ControllerLink*>(agent.get())
+                                                                     : &nobody},
+                                                  options));
+  std::vector<TenantSocket> sockets = config.sockets;
+  if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
+  for (const TenantSocket& socket : sockets) {
+    MCCS_ASSIGN_OR_RETURN(auto door, UnixDoor::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode}, *reactor));
+    daemon->AddDoor(std::move(door));
+    log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
+  }
+  state->Publish(daemon->endpoint());
+  log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()), ", ",
+           device.Description());
+  const char* notify = std::getenv("NOTIFY_SOCKET");
+  const std::string manager = notify != nullptr ? notify : "";
+  if (absl::Status s = SdNotify(manager, "READY=1"); !s.ok()) log.Warning(std::string(s.message()));
+
+  EngineLoop(*daemon, *reactor, clock).Run(stop);
+
+  SdNotify(manager, "STOPPING=1").IgnoreError();
+  log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(), " communicators");
+  return absl::OkStatus();
+}
+
+std::string HostName() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"mccsd: carries the collectives of this host's tenants.\n\n"
+               "Runs until SIGTERM or SIGINT. Exit status: 0 stopped, 1 cannot serve, 2 bad configuration."};
+  std::string config_path;
+  Config flags;
+  std::string log_level;
+  app.add_option("--config", config_path, "YAML configuration; flags take precedence")->option_text("FILE");
+  auto* host = app.add_option("--host", flags.host, "Name of this host (default: the machine's)");
+  auto* socket = app.add_option("--socket", flags.socket, "Unix socket for tenants (default " + flags.socket + ")");
+  auto* listen = app.add_option("--listen", flags.listen, "HOST:PORT for peer daemons (default " + flags.listen + ")");
+  auto* advertise = app.add_option("--advertise", flags.advertise, "HOST:PORT at which peers reach this daemon");
+  auto* state_dir = app.add_option("--state-dir", flags.state_dir, "Directory for pid and endpoint (default " + flags.state_dir + ")");
+  auto* controller = app.add_option("--controller", flags.controller, "HOST:PORT of mccs-controller (default: none)");
+  auto* level = app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
+  app.set_version_flag("--version", "mccsd " MCCS_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : kExitBadConfiguration;
+  }
+  Config config;
+  if (!config_path.empty()) {
+    auto read = ReadConfig(config_path);
+    if (!read.ok()) {
+      std::cerr << read.status().message() << "\n";
+      return kExitBadConfiguration;
+    }
+    config = *read;
+  }
+  if (*host) config.host = flags.host;
+  if (*socket) config.socket = flags.socket;
+  if (*listen) config.listen = flags.listen;
+  if (*advertise) config.advertise = flags.advertise;
+  if (*state_dir) config.state_dir = flags.state_dir;
+  if (*controller) config.controller = flags.controller;
+  if (*level) {
+    auto parsed = ParseLogLevel(log_level);
+    if (!parsed.ok()) {
+      std::cerr << "--log-level: " << parsed.status().message() << "\n";
+      return kExitBadConfiguration;
+    }
+    config.log_level = *parsed;
+  }
+  for (const std::string& endpoint : {config.listen, config.advertise}) {
+    if (endpoint.empty()) continue;
+    if (auto parsed = ParseEndpoint(endpoint); !parsed.ok()) {
+      std::cerr << parsed.status().message() << "\n";
+      return kExitBadConfiguration;
+    }
+  }
+  if (config.host.empty()) config.host = HostName();
+  auto log = MakeStderrLog("mccsd", config.log_level);
+  if (absl::Status status = Serve(config, *log); !status.ok()) {
+    log->Error(std::string(status.message()));
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mccs
+
+int main(int argc, char** argv) { return mccs::Main(argc, argv); }
