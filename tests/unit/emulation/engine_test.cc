@@ -1,0 +1,321 @@
+// The stream engine: order, who moves work forward, and sleeping on words of other threads.
+
+#include "emulation/core/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "proto/fence_page.h"
+
+namespace mccs::emulation {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Engines never end, since their threads do not; each test leaves some behind, for ever reachable.
+Engine& NewEngine(int connections, int gpus = 1) {
+  static std::mutex mutex;
+  static auto* const engines = new std::vector<std::unique_ptr<Engine>>;
+  std::lock_guard lock(mutex);
+  engines->push_back(std::make_unique<Engine>(gpus, connections));
+  return *engines->back();
+}
+
+Word PlainWord(uint64_t* word) { return {.address = word, .wide = true, .fence = false}; }
+Word FenceWord(wire::FenceLine* line) { return {.address = line, .wide = true, .fence = true}; }
+
+WaitWord AtLeast(Word word, uint64_t value) {
+  return {.word = word, .value = value, .comparison = Comparison::kGreaterOrEqual};
+}
+
+void Store(uint64_t& word, uint64_t value) { std::atomic_ref(word).store(value); }
+uint64_t Load(uint64_t& word) { return std::atomic_ref(word).load(); }
+
+// What a thread that only looks sees within a generous time.
+template <typename Condition>
+bool Becomes(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
+void Synchronise(Engine& engine, const std::shared_ptr<Stream>& stream) {
+  engine.Wait(engine.PendingOf(stream));
+}
+
+class EngineTest : public testing::TestWithParam<int> {
+ protected:
+  Engine& engine_ = NewEngine(GetParam());
+  std::shared_ptr<Stream> NonBlocking() { return engine_.CreateStream({.blocking = false}); }
+};
+INSTANTIATE_TEST_SUITE_P(Connections, EngineTest, testing::Values(1, 8, 32));
+
+TEST_P(EngineTest, WorkOfAStreamRunsInOrder) {
+  const auto stream = NonBlocking();
+  std::vector<int> seen;
+  for (int i = 0; i < 1000; ++i) {
+    engine_.Enqueue(stream, ProgramCode{[&seen, i] { seen.push_back(i); }});
+  }
+  Synchronise(engine_, stream);
+  ASSERT_EQ(seen.size(), 1000u);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(seen[static_cast<size_t>(i)], i);
+}
+
+TEST_P(EngineTest, AWordAtTheHeadOfAnIdleStreamIsWrittenAtOnce) {
+  uint64_t word = 0;
+  engine_.Enqueue(NonBlocking(), WriteWord{PlainWord(&word), 7});
+  EXPECT_EQ(Load(word), 7u);
+}
+
+TEST_P(EngineTest, ProgramCodeNeverRunsWithinTheEnqueueing) {
+  const auto stream = NonBlocking();
+  const std::thread::id self = std::this_thread::get_id();
+  std::atomic<bool> ran{false};
+  std::atomic<bool> on_caller{false};
+  engine_.Enqueue(stream, ProgramCode{[&] {
+                    on_caller = std::this_thread::get_id() == self;
+                    ran = true;
+                  }});
+  EXPECT_TRUE(Becomes([&] { return ran.load(); }));  // without any further call
+  EXPECT_FALSE(on_caller.load());
+  Synchronise(engine_, stream);
+}
+
+TEST_P(EngineTest, AWaitingThreadDoesTheWorkItself) {
+  const auto stream = NonBlocking();
+  const std::thread::id self = std::this_thread::get_id();
+  int on_caller = 0;
+  constexpr int kRounds = 200;
+  for (int i = 0; i < kRounds; ++i) {
+    engine_.Enqueue(stream,
+                    ProgramCode{[&] { on_caller += std::this_thread::get_id() == self; }}, {}, true);
+    Synchronise(engine_, stream);
+  }
+  EXPECT_GT(on_caller, kRounds / 2);  // the background may take up what was preempted
+}
+
+TEST_P(EngineTest, AWaitHoldsItsStreamUntilAnotherThreadStores) {
+  const auto stream = NonBlocking();
+  uint64_t gate = 0;
+  uint64_t after = 0;
+  engine_.Enqueue(stream, AtLeast(PlainWord(&gate), 1));
+  const Point done = engine_.Enqueue(stream, WriteWord{PlainWord(&after), 1});
+  EXPECT_FALSE(engine_.Poll({&done, 1}));
+  EXPECT_EQ(Load(after), 0u);
+  std::thread signaller([&] {
+    std::this_thread::sleep_for(milliseconds(5));
+    Store(gate, 1);
+  });
+  engine_.Wait({&done, 1});
+  EXPECT_EQ(Load(after), 1u);
+  signaller.join();
+}
+
+TEST_P(EngineTest, ASleeperOnAFenceIsAnnouncedWokenAndTakenBack) {
+  const auto stream = NonBlocking();
+  wire::FenceLine line{};
+  const Point done = engine_.Enqueue(stream, AtLeast(FenceWord(&line), 1));
+  std::thread signaller([&] {
+    EXPECT_TRUE(Becomes([&] { return line.sleepers.load() != 0; }));
+    wire::SignalFence(line, 1);
+  });
+  engine_.Wait({&done, 1});
+  signaller.join();
+  EXPECT_EQ(line.sleepers.load(), 0u);
+}
+
+TEST_P(EngineTest, PoisonReleasesAStreamThatNobodyWaitsFor) {
+  const auto stream = NonBlocking();
+  wire::FenceLine line{};
+  uint64_t after = 0;
+  engine_.Enqueue(stream, AtLeast(FenceWord(&line), 1));
+  engine_.Enqueue(stream, WriteWord{PlainWord(&after), 1});
+  ASSERT_TRUE(Becomes([&] { return line.sleepers.load() != 0; }));
+  wire::SignalFence(line, wire::kFencePoison);
+  EXPECT_TRUE(Becomes([&] { return Load(after) == 1; }));
+}
+
+TEST_P(EngineTest, OneStreamsWriteReleasesAnothersWait) {
+  const auto first = NonBlocking();
+  const auto second = NonBlocking();
+  wire::FenceLine line{};
+  uint64_t after = 0;
+  std::atomic<bool> open{false};
+  engine_.Enqueue(first, ProgramCode{[&] {
+                    while (!open) std::this_thread::yield();
+                  }});
+  engine_.Enqueue(first, WriteWord{FenceWord(&line), 1});
+  engine_.Enqueue(second, AtLeast(FenceWord(&line), 1));
+  engine_.Enqueue(second, WriteWord{PlainWord(&after), 1});
+  EXPECT_EQ(Load(after), 0u);
+  open = true;
+  Synchronise(engine_, second);
+  EXPECT_EQ(Load(after), 1u);
+  Synchronise(engine_, first);
+}
+
+TEST_P(EngineTest, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
+  const auto blocking = engine_.CreateStream({});
+  uint64_t gate = 0;
+  uint64_t legacy_word = 0;
+  uint64_t late_word = 0;
+  engine_.Enqueue(blocking, AtLeast(PlainWord(&gate), 1));
+  engine_.Enqueue(engine_.legacy_stream(0), WriteWord{PlainWord(&legacy_word), 1});
+  const auto late = engine_.CreateStream({});
+  const Point done = engine_.Enqueue(late, WriteWord{PlainWord(&late_word), 1});
+  EXPECT_FALSE(engine_.Poll({&done, 1}));
+  EXPECT_EQ(Load(legacy_word), 0u);
+  Store(gate, 1);
+  engine_.Wait({&done, 1});
+  EXPECT_EQ(Load(legacy_word), 1u);
+  EXPECT_EQ(Load(late_word), 1u);
+}
+
+TEST_P(EngineTest, AQuestionRunsNoProgramCode) {
+  const auto stream = NonBlocking();
+  std::atomic<bool> asked{false};
+  const Point done = engine_.Enqueue(stream, ProgramCode{[&] {
+                                       while (!asked) std::this_thread::yield();
+                                     }});
+  EXPECT_FALSE(engine_.Poll({&done, 1}));  // would hang if it did
+  asked = true;
+  engine_.Wait({&done, 1});
+}
+
+TEST_P(EngineTest, ARecordTellsWhenItsStreamCameThere) {
+  const auto stream = NonBlocking();
+  uint64_t gate = 0;
+  const auto before = engine_.EnqueueRecord(stream);
+  engine_.Enqueue(stream, AtLeast(PlainWord(&gate), 1));
+  const auto after = engine_.EnqueueRecord(stream);
+  EXPECT_TRUE(engine_.Poll({&before->point, 1}));
+  EXPECT_FALSE(engine_.Poll({&after->point, 1}));
+  std::this_thread::sleep_for(milliseconds(2));
+  Store(gate, 1);
+  engine_.Wait({&after->point, 1});
+  EXPECT_GE(after->reached - before->reached, milliseconds(2));
+}
+
+TEST(EngineQueues, AWaitHoldsUpTheStreamsOfItsQueueAlone) {
+  Engine& engine = NewEngine(4);  // the legacy stream takes the first queue
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(engine.CreateStream({.blocking = false}));
+  uint64_t gate = 0;
+  uint64_t words[4] = {};
+  engine.Enqueue(streams[0], AtLeast(PlainWord(&gate), 1));
+  const auto shares = engine.CreateStream({.blocking = false});  // sixth stream: second queue
+  for (size_t i = 1; i < 4; ++i) engine.Enqueue(streams[i], WriteWord{PlainWord(&words[i]), 1});
+  const Point held = engine.Enqueue(shares, WriteWord{PlainWord(&words[0]), 1});
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(Load(words[i]), 1u);
+  EXPECT_FALSE(engine.Poll({&held, 1}));
+  EXPECT_EQ(Load(words[0]), 0u);
+  Store(gate, 1);
+  engine.Wait({&held, 1});
+  EXPECT_EQ(Load(words[0]), 1u);
+}
+
+TEST(EngineQueues, ABlockedHostFunctionHoldsUpItsOwnStreamAlone) {
+  Engine& engine = NewEngine(8);
+  const auto blocked = engine.CreateStream({.blocking = false});
+  const auto working = engine.CreateStream({.blocking = false});
+  std::atomic<bool> open{false};
+  std::atomic<bool> entered{false};
+  engine.Enqueue(blocked, ProgramCode{[&] {
+                   entered = true;
+                   while (!open) std::this_thread::yield();
+                 }});
+  ASSERT_TRUE(Becomes([&] { return entered.load(); }));
+  std::vector<char> bytes(4096);
+  uint64_t word = 0;
+  engine.Enqueue(working,
+                 FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
+  engine.Enqueue(working, WriteWord{PlainWord(&word), 1});
+  EXPECT_TRUE(Becomes([&] { return Load(word) == 1; }));
+  EXPECT_EQ(bytes[4095], 5);
+  open = true;
+  engine.Wait(engine.PendingOf(blocked));
+}
+
+// Three threads with streams of their own pass a token round and round by fences, waiting, asking or
+// leaving it to the background as chance has it.
+TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {
+  constexpr int kThreads = 3;
+  constexpr uint64_t kRounds = 300;
+  const uint64_t seed = std::random_device{}();
+  RecordProperty("seed", std::to_string(seed));
+  printf("seed %lu\n", static_cast<unsigned long>(seed));
+  // With one queue a wait that is enqueued before its signal blocks the signal for ever: here the
+  // engines are apart, like processes.
+  wire::FenceLine lines[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int self = 0; self < kThreads; ++self) {
+    threads.emplace_back([&, self] {
+      Engine& engine = NewEngine(GetParam());
+      std::mt19937_64 random(seed + static_cast<uint64_t>(self));
+      const auto stream = engine.CreateStream({.blocking = false});
+      for (uint64_t round = 1; round <= kRounds; ++round) {
+        const uint64_t wanted = self == 0 ? round - 1 : round;
+        wire::FenceLine& before = lines[(self + kThreads - 1) % kThreads];
+        engine.Enqueue(stream, AtLeast(FenceWord(&before), wanted));
+        const Point passed = engine.Enqueue(stream, WriteWord{FenceWord(&lines[self]), round});
+        switch (random() % 3) {
+          case 0:
+            engine.Wait({&passed, 1});
+            break;
+          case 1:
+            ASSERT_TRUE(Becomes([&] { return engine.Poll({&passed, 1}); }));
+            break;
+          default:
+            break;
+        }
+      }
+      engine.Wait(engine.PendingOf(stream));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (wire::FenceLine& line : lines) {
+    EXPECT_EQ(line.value.load(), kRounds);
+    EXPECT_EQ(line.sleepers.load(), 0u);
+  }
+}
+
+// Many threads on one engine, with events between their streams.
+TEST_P(EngineTest, EventsChainStreamsOfManyThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  std::vector<int> counters(kThreads);
+  std::vector<std::thread> threads;
+  for (int self = 0; self < kThreads; ++self) {
+    threads.emplace_back([&, self] {
+      const auto first = NonBlocking();
+      const auto second = NonBlocking();
+      int& counter = counters[static_cast<size_t>(self)];
+      for (int i = 0; i < kRounds; ++i) {
+        engine_.Enqueue(first, ProgramCode{[&counter] { ++counter; }});
+        const auto half = engine_.EnqueueRecord(first);
+        engine_.Enqueue(second, ProgramCode{[&counter] { counter *= 1; }}, {half->point});
+        const auto whole = engine_.EnqueueRecord(second);
+        engine_.Enqueue(first, Join{}, {whole->point});
+        if (i % 7 == 0) Synchronise(engine_, first);
+      }
+      Synchronise(engine_, second);
+      Synchronise(engine_, first);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int counter : counters) EXPECT_EQ(counter, kRounds);
+}
+
+}  // namespace
+}  // namespace mccs::emulation

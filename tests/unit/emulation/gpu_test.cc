@@ -1,0 +1,68 @@
+// Which GPUs a process sees, from the environment's words.
+
+#include "emulation/core/gpu.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+namespace mccs::emulation {
+namespace {
+
+std::vector<int> Visible(const std::string& devices, int gpus = 4) {
+  Options options;
+  options.host = "h0";
+  options.gpus = gpus;
+  options.visible_devices = devices;
+  std::vector<int> ordinals;
+  for (const GpuIdentity& gpu : VisibleGpus(options)) ordinals.push_back(gpu.physical);
+  return ordinals;
+}
+
+TEST(Gpu, IdentityFollowsFromHostAndOrdinalAlone) {
+  EXPECT_EQ(IdentifyGpu("h0", 1).UuidText(), IdentifyGpu("h0", 1).UuidText());
+  EXPECT_NE(IdentifyGpu("h0", 1).UuidText(), IdentifyGpu("h0", 2).UuidText());
+  EXPECT_NE(IdentifyGpu("h0", 1).UuidText(), IdentifyGpu("h1", 1).UuidText());
+  EXPECT_EQ(IdentifyGpu("h0", 1).PciAddress(), "0000:20:00.0");
+  EXPECT_EQ(IdentifyGpu("h0", 15).PciAddress(), "0001:20:00.0");
+  EXPECT_EQ(IdentifyGpu("h0", 0).UuidText().size(), std::string("GPU-").size() + 36);
+}
+
+TEST(Gpu, VisibleDevicesAreListedInTheirOrder) {
+  EXPECT_EQ(Visible("2,0"), (std::vector<int>{2, 0}));
+  EXPECT_EQ(Visible(" 3 , 1"), (std::vector<int>{3, 1}));
+  const std::string uuid = IdentifyGpu("h0", 2).UuidText();
+  EXPECT_EQ(Visible(uuid + ",1"), (std::vector<int>{2, 1}));
+  EXPECT_EQ(Visible(uuid.substr(0, 12)), (std::vector<int>{2}));
+}
+
+TEST(Gpu, TheListEndsBeforeItsFirstInvalidEntry) {
+  EXPECT_EQ(Visible("1,9,0"), (std::vector<int>{1}));
+  EXPECT_EQ(Visible("-1"), std::vector<int>{});
+  EXPECT_EQ(Visible(""), std::vector<int>{});
+  EXPECT_EQ(Visible("GPU-"), std::vector<int>{});  // means several
+  EXPECT_EQ(Visible("0,0"), std::vector<int>{});
+}
+
+TEST(Options, BytesHaveSuffixes) {
+  EXPECT_EQ(ParseBytes("4096"), 4096u);
+  EXPECT_EQ(ParseBytes("80G"), 80ull << 30);
+  EXPECT_EQ(ParseBytes("3M"), 3ull << 20);
+  EXPECT_EQ(ParseBytes("1.5G"), std::nullopt);
+  EXPECT_EQ(ParseBytes("lots"), std::nullopt);
+  EXPECT_EQ(ParseBytes("99999999T"), std::nullopt);
+}
+
+TEST(Options, AVariableThatCannotBeUnderstoodStopsTheStart) {
+  ASSERT_EQ(setenv("MCCS_EMULATED_GPUS", "3", 1), 0);
+  EXPECT_EQ(ReadOptions()->gpus, 3);
+  ASSERT_EQ(setenv("MCCS_EMULATED_GPUS", "three", 1), 0);
+  EXPECT_FALSE(ReadOptions());
+  ASSERT_EQ(unsetenv("MCCS_EMULATED_GPUS"), 0);
+  ASSERT_EQ(setenv("MCCS_EMULATED_CONNECTIONS", "0", 1), 0);
+  EXPECT_FALSE(ReadOptions());
+  ASSERT_EQ(unsetenv("MCCS_EMULATED_CONNECTIONS"), 0);
+  EXPECT_TRUE(ReadOptions());
+}
+
+}  // namespace
+}  // namespace mccs::emulation
