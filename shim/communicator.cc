@@ -105,7 +105,9 @@ absl::Status Communicator::BeginFinalize() {
   std::lock_guard submit_lock(submit_mutex_);
   std::lock_guard lock(control_mutex_);
   switch (state()) {
-    case State::kReady: break;
+    case State::kReady:
+      MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
+      break;
     case State::kFinalizing:
     case State::kFinalized:
       return absl::InvalidArgumentError("the communicator was finalized before");

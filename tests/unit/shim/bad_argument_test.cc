@@ -93,7 +93,7 @@ TEST_F(BadArguments, CountThatOverflows) {
 }
 
 TEST_F(BadArguments, FreedAndUnknownMemory) {
-  int on_the_stack[4];
+  int on_the_stack[4] = {};
   EXPECT_EQ(AllReduce(on_the_stack, data_, 1), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
   int* freed = Buffer<int>({1});
