@@ -1,0 +1,48 @@
+// The controller's end of the agents' streams (proto/agent.proto): carries messages between gRPC and the
+// coordinator, in both directions, and nothing else.
+//
+// THREAD: gRPC's callbacks and Tick()'s caller. Nothing blocks.
+#ifndef MCCS_CONTROLLER_AGENT_HUB_H_
+#define MCCS_CONTROLLER_AGENT_HUB_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "controller/shared_coordinator.h"
+#include "proto/agent.grpc.pb.h"
+
+namespace mccs {
+
+class AgentStream;
+
+// LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
+class AgentHub final : public agent::AgentHub::CallbackService {
+ public:
+  explicit AgentHub(SharedCoordinator* coordinator) : coordinator_(coordinator) {}
+
+  grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>* Attach(
+      grpc::CallbackServerContext* context) override;
+
+  // Coordinator::Tick, and sends what it said.
+  void Tick();
+
+ private:
+  friend class AgentStream;
+
+  void Hear(AgentKey key, const agent::FromAgent& message);
+  void Gone(AgentKey key, const std::string& why);
+  void Deliver(std::vector<Outgoing> outbox);
+  void Forget(AgentKey key);
+
+  SharedCoordinator* const coordinator_;
+  std::mutex mutex_;  // of what follows
+  std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
+  uint64_t last_key_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_AGENT_HUB_H_

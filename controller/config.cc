@@ -1,0 +1,73 @@
+#include "controller/config.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "base/yaml_config.h"
+
+namespace mccs {
+
+absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(path));
+  std::string level;
+  std::string timeout;
+  yaml.Field("listen", &config->listen);
+  yaml.Field("state_dir", &config->state_dir);
+  yaml.Field("log_level", &level);
+  yaml.Field("heartbeat_timeout", &timeout);
+  const auto check = [&](const char* key, const absl::Status& status) {
+    if (!status.ok()) yaml.Refuse(key, std::string(status.message()));
+  };
+  if (yaml.Has("listen")) check("listen", CheckListenAddress(config->listen));
+  if (yaml.Has("log_level")) {
+    const absl::StatusOr<LogLevel> parsed = ParseLogLevel(level);
+    check("log_level", parsed.status());
+    config->log_level = parsed.value_or(config->log_level);
+  }
+  if (yaml.Has("heartbeat_timeout")) {
+    const absl::StatusOr<int64_t> parsed = ParseHeartbeatTimeout(timeout);
+    check("heartbeat_timeout", parsed.status());
+    config->heartbeat_timeout_ns = parsed.value_or(config->heartbeat_timeout_ns);
+  }
+  return yaml.Finish();
+}
+
+absl::Status CheckListenAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon);
+  int port = 0;
+  const bool digits = colon != std::string::npos && colon + 1 < address.size() &&
+                      address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (!digits || host.empty() || (host.find(':') != std::string::npos && !bracketed) ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > std::numeric_limits<uint16_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", address, "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LogLevel> ParseLogLevel(const std::string& word) {
+  if (word == "debug") return LogLevel::kDebug;
+  if (word == "info") return LogLevel::kInfo;
+  if (word == "warning") return LogLevel::kWarning;
+  if (word == "error") return LogLevel::kError;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", word, "' is no log level: debug, info, warning and error are"));
+}
+
+absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
+  const auto ns = ParseDurationNs(word);
+  if (!ns || *ns < kShortestHeartbeatTimeoutNs) {
+    return absl::InvalidArgumentError(absl::StrCat("'", word, "' is no heartbeat timeout: a time from ",
+                                                   kShortestHeartbeatTimeoutNs / kNsPerMs,
+                                                   "ms on is, as 5s"));
+  }
+  return *ns;
+}
+
+}  // namespace mccs

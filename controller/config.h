@@ -1,0 +1,38 @@
+// The configuration of mccs-controller: defaults, over them a YAML file, over that the command line.
+#ifndef MCCS_CONTROLLER_CONFIG_H_
+#define MCCS_CONTROLLER_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+namespace mccs {
+
+struct ControllerConfig {
+  std::string listen = "0.0.0.0:7500";
+  std::string state_dir;  // empty: no files are written
+  LogLevel log_level = LogLevel::kInfo;
+  int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
+};
+
+inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
+
+// kInvalidArgument or kNotFound, one line per error with its place.
+absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
+
+// "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument with the offending word.
+absl::Status CheckListenAddress(const std::string& address);
+
+// "debug", "info", "warning", "error".
+absl::StatusOr<LogLevel> ParseLogLevel(const std::string& word);
+
+// A time (ParseDurationNs) from kShortestHeartbeatTimeoutNs on.
+absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_CONFIG_H_

@@ -1,0 +1,132 @@
+#include "controller/coordinator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/locality_ring.h"
+
+namespace mccs {
+
+Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* log)
+    : options_(std::move(options)), clock_(clock), log_(log) {}
+
+void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
+  if (message.has_registration()) return HearRegister(agent, message.registration());
+  const auto known = host_of_.find(agent);
+  if (known == host_of_.end()) {
+    return End(agent, absl::FailedPreconditionError("an agent's first message must be Register"));
+  }
+  const std::string& host = known->second;
+  registry_.Heard(host, clock_->Now());
+  switch (message.kind_case()) {
+    case agent::FromAgent::kHeartbeat:
+      outbox_.push_back({agent, agent::ToAgent(), absl::OkStatus()});
+      outbox_.back().message->mutable_heartbeat();
+      break;
+    case agent::FromAgent::kAnnounce:
+      HearAnnounce(agent, host, message.announce());
+      break;
+    case agent::FromAgent::kReport:
+      registry_.Report(host, message.report());
+      break;
+    case agent::FromAgent::kEnded:
+      log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ", host, ": ",
+                 message.ended().why());
+      registry_.Ended(host, CommId(message.ended().comm_id()));
+      break;
+    default:
+      break;  // A kind that a later version of the protocol added.
+  }
+}
+
+void Coordinator::HearRegister(AgentKey agent, const agent::Register& registration) {
+  const agent::Host& host = registration.host();
+  if (registration.protocol() != kAgentProtocol) {
+    return Refuse(agent, host,
+                  absl::FailedPreconditionError(absl::StrCat(
+                      "this controller (", options_.version, ") speaks version ", kAgentProtocol,
+                      " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
+                      ") version ", registration.protocol(), "; install the same release on both")));
+  }
+  if (host_of_.contains(agent)) {
+    return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
+  }
+  const auto before = registry_.hosts().find(host.name());
+  const bool replaces = before != registry_.hosts().end() && before->second.state == HostState::kReady;
+  const AgentKey old = replaces ? before->second.agent : AgentKey();
+  if (const absl::Status status = registry_.Register(agent, registration, clock_->Now()); !status.ok()) {
+    return Refuse(agent, host, status);
+  }
+  if (replaces) {
+    host_of_.erase(old);
+    End(old, absl::AbortedError("the daemon has opened another stream"));
+  }
+  host_of_[agent] = host.name();
+  log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
+             host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
+  agent::ToAgent reply;
+  agent::Registered* registered = reply.mutable_registered();
+  registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
+  registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
+  registered->set_version(options_.version);
+  outbox_.push_back({agent, std::move(reply), absl::OkStatus()});
+}
+
+void Coordinator::HearAnnounce(AgentKey agent, const std::string& host, const agent::Announce& announce) {
+  const CommId id(announce.comm_id());
+  if (const absl::Status status = registry_.Announce(host, announce, clock_->Now()); !status.ok()) {
+    log_->Warning("host ", host, ": ", std::string(status.message()));
+    return;
+  }
+  log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
+             announce.hosts_size(), " hosts, announced by ", host);
+  if (announce.running()) return;
+  absl::StatusOr<strategy::Strategy> strategy = LocalityRing(registry_.View(), id);
+  if (!strategy.ok()) {
+    // The leader goes on with its own default.
+    log_->Warning("no proposal: ", std::string(strategy.status().message()));
+    return;
+  }
+  agent::ToAgent proposal;
+  proposal.mutable_propose()->set_comm_id(announce.comm_id());
+  *proposal.mutable_propose()->mutable_strategy() = *strategy;
+  outbox_.push_back({agent, std::move(proposal), absl::OkStatus()});
+  registry_.Propose(id, *std::move(strategy));
+}
+
+void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
+  log_->Warning("host '", host.name(), "' refused: ", std::string(why.message()));
+  registry_.NoteRefused(host, std::string(why.message()), clock_->Now());
+  End(agent, why);
+}
+
+void Coordinator::End(AgentKey agent, absl::Status why) {
+  outbox_.push_back({agent, std::nullopt, std::move(why)});
+}
+
+void Coordinator::Gone(AgentKey agent, const std::string& why) {
+  const auto known = host_of_.find(agent);
+  if (known == host_of_.end()) return;
+  log_->Warning("host ", known->second, " lost: ", why);
+  registry_.Lose(known->second, why, clock_->Now());
+  host_of_.erase(known);
+}
+
+void Coordinator::Tick() {
+  const MonotonicNs now = clock_->Now();
+  std::vector<AgentKey> silent;
+  for (const auto& [agent, host] : host_of_) {
+    if (now - registry_.hosts().at(host).heard > options_.heartbeat_timeout_ns) silent.push_back(agent);
+  }
+  for (AgentKey agent : silent) {
+    const std::string why =
+        absl::StrCat("silent for more than ", options_.heartbeat_timeout_ns / kNsPerMs, " ms");
+    Gone(agent, why);
+    End(agent, absl::DeadlineExceededError(why));
+  }
+  registry_.ForgetOrphans(now - kForgetOrphansAfterNs);
+}
+
+std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }
+
+}  // namespace mccs

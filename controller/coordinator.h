@@ -1,0 +1,74 @@
+// What the controller does on each message of an agent. No network and no threads: it is told what arrived, and
+// leaves what is to be sent in its outbox, so that a simulator can run it as it is.
+//
+// OWNER: main. THREAD: one at a time; agent_hub.h and operator_service.h hold a mutex around it.
+#ifndef MCCS_CONTROLLER_COORDINATOR_H_
+#define MCCS_CONTROLLER_COORDINATOR_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "controller/registry.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+// The version of agent.proto that this controller speaks; agents of another one are refused.
+inline constexpr uint32_t kAgentProtocol = 1;
+
+struct CoordinatorOptions {
+  int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
+  std::string version;  // for people
+};
+
+// Something for one agent: a message, or the end of its stream.
+struct Outgoing {
+  AgentKey to;
+  std::optional<agent::ToAgent> message;
+  absl::Status end;  // when there is no message
+};
+
+class Coordinator {
+ public:
+  // Heartbeats in one timeout, so that one that is late does no harm.
+  static constexpr int kHeartbeatsPerTimeout = 3;
+  static constexpr int64_t kForgetOrphansAfterNs = 600 * kNsPerSec;
+
+  // LIFETIME: clock and log outlive it.
+  Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
+
+  // `agent` said something; its first word must be Register. What breaks the protocol ends the stream.
+  void Hear(AgentKey agent, const agent::FromAgent& message);
+  // The stream of `agent` is gone.
+  void Gone(AgentKey agent, const std::string& why);
+  // Call several times per heartbeat timeout: hosts that have been silent for too long are lost.
+  void Tick();
+
+  std::vector<Outgoing> TakeOutbox();
+
+  const Registry& registry() const { return registry_; }
+  const std::string& version() const { return options_.version; }
+  MonotonicNs Now() const { return clock_->Now(); }
+
+ private:
+  void HearRegister(AgentKey agent, const agent::Register& registration);
+  void HearAnnounce(AgentKey agent, const std::string& host, const agent::Announce& announce);
+  void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
+  void End(AgentKey agent, absl::Status why);
+
+  const CoordinatorOptions options_;
+  const Clock* const clock_;
+  Log* const log_;
+  Registry registry_;
+  std::map<AgentKey, std::string> host_of_;  // registered agents
+  std::vector<Outgoing> outbox_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_COORDINATOR_H_

@@ -1,0 +1,166 @@
+// mccs-controller: knows the cluster's hosts and communicators, and proposes each communicator's strategy.
+#include <grpc/support/log.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sd_notify.h"
+#include "base/state_files.h"
+#include "base/status_macros.h"
+#include "base/version.h"
+#include "base/yaml_config.h"
+#include "controller/config.h"
+#include "controller/server.h"
+
+
+namespace mccs {
+namespace {
+
+constexpr int kExitFailed = 1;
+
+struct CommandLine {
+  std::string config;
+  std::string listen;
+  std::string state_dir;
+  std::string log_level;
+  std::string heartbeat_timeout;
+};
+
+void Declare(CLI::App* app, CommandLine* line) {
+  app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
+  app->add_option("--config", line->config,
+                  "YAML file; its keys are the options below: listen, state_dir, log_level, heartbeat_timeout")
+      ->type_name("FILE");
+  app->add_option("--listen", line->listen,
+                  "Where agents and operators connect, [default 0.0.0.0:7500]; port 0: any free one")
+      ->type_name("ADDRESS:PORT");
+  app->add_option("--state-dir", line->state_dir,
+                  "Directory for the files 'endpoint' and 'pid', there while this program is ready")
+      ->type_name("DIR");
+  app->add_option("--log-level", line->log_level, "debug, info, warning or error [default info]")
+      ->type_name("LEVEL");
+  app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
+                  "A host that is silent for so long counts as lost, [default 5s]")
+      ->type_name("TIME");
+  app->footer(
+      "Examples:\n"
+      "  mccs-controller\n"
+      "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs\n"
+      "  mccs-controller --config /etc/mccs/controller.yaml --log-level debug\n"
+      "\n"
+      "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 wrong configuration or usage.");
+}
+
+absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
+  ControllerConfig config;
+  if (!line.config.empty()) MCCS_RETURN_IF_ERROR(ReadControllerConfig(line.config, &config));
+  if (!line.listen.empty()) {
+    config.listen = line.listen;
+    MCCS_RETURN_IF_ERROR(CheckListenAddress(config.listen));
+  }
+  if (!line.state_dir.empty()) config.state_dir = line.state_dir;
+  if (!line.log_level.empty()) {
+    MCCS_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(line.log_level));
+  }
+  if (!line.heartbeat_timeout.empty()) {
+    MCCS_ASSIGN_OR_RETURN(config.heartbeat_timeout_ns, ParseHeartbeatTimeout(line.heartbeat_timeout));
+  }
+  return config;
+}
+
+// Where programs of this machine reach us: a wildcard address is loopback for them.
+std::string LocalEndpoint(const std::string& listen, int port) {
+  std::string host = listen.substr(0, listen.rfind(':'));
+  if (host == "0.0.0.0") host = "127.0.0.1";
+  if (host == "[::]") host = "[::1]";
+  return absl::StrCat(host, ":", port);
+}
+
+// Sleeps until one of `stop` arrives; ticks meanwhile.
+int TickUntil(const sigset_t& stop, ControllerServer* server, int64_t period_ns) {
+  const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
+  for (;;) {
+    const int signal = sigtimedwait(&stop, nullptr, &period);
+    if (signal > 0) return signal;
+    server->Tick();
+  }
+}
+
+int Run(const ControllerConfig& config) {
+  // Blocked before any thread is made, so that they come to TickUntil alone.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+
+  const std::unique_ptr<Log> log = MakeStderrLog("mccs-controller", config.log_level);
+  const SystemClock clock;
+  SharedCoordinator coordinator({config.heartbeat_timeout_ns, kVersion}, &clock, log.get());
+  absl::StatusOr<std::unique_ptr<ControllerServer>> server =
+      ControllerServer::Start(config.listen, &coordinator);
+  if (!server.ok()) {
+    log->Error(std::string(server.status().message()));
+    return kExitFailed;
+  }
+  const std::string endpoint = LocalEndpoint(config.listen, (*server)->port());
+  std::optional<StateFiles> files;
+  if (!config.state_dir.empty()) {
+    absl::StatusOr<StateFiles> written = StateFiles::Write(
+        config.state_dir, {{"pid", absl::StrCat(getpid(), "\n")}, {"endpoint", endpoint + "\n"}});
+    if (!written.ok()) {
+      log->Error(std::string(written.status().message()));
+      return kExitFailed;
+    }
+    files.emplace(*std::move(written));
+  }
+  const char* socket = std::getenv("NOTIFY_SOCKET");
+  const std::string notify = socket != nullptr ? socket : "";
+  if (const absl::Status told = SdNotify(notify, "READY=1"); !told.ok()) {
+    log->Warning(std::string(told.message()));
+  }
+  log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
+
+  const int signal =
+      TickUntil(stop, server->get(), config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
+  log->Info("stopping: ", strsignal(signal));
+  (void)SdNotify(notify, "STOPPING=1");
+  return 0;
+}
+
+// gRPC's own lines are for its developers; what matters reaches us as a status. GRPC_VERBOSITY brings them back.
+void SilenceGrpc() {
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+}
+
+int Main(int argc, char** argv) {
+  CommandLine line;
+  CLI::App app("The controller of an MCCS cluster: daemons register with it, and it chooses rings and routes.");
+  Declare(&app, &line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kExitBadConfiguration;
+  }
+  const absl::StatusOr<ControllerConfig> config = Configure(line);
+  if (!config.ok()) {
+    std::fprintf(stderr, "mccs-controller: %s\n", std::string(config.status().message()).c_str());
+    return kExitBadConfiguration;
+  }
+  SilenceGrpc();
+  return Run(*config);
+}
+
+}  // namespace
+}  // namespace mccs
+
+int main(int argc, char** argv) { return mccs::Main(argc, argv); }

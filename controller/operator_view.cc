@@ -1,0 +1,182 @@
+#include "controller/operator_view.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "topology/position.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kIdDigits = 16;
+constexpr size_t kMaxNamedCandidates = 5;
+
+std::string StateOf(const HostRecord& host) {
+  switch (host.state) {
+    case HostState::kReady: return "ready";
+    case HostState::kLost: return absl::StrCat("lost: ", host.why);
+    case HostState::kRefused: return absl::StrCat("refused: ", host.why);
+  }
+  return "";
+}
+
+Position PositionOf(const agent::Host& host) { return {host.pod(), host.rack(), host.name()}; }
+
+// The worst that any host says; "starting" before the first report.
+std::string StateOf(const Registry& registry, const CommunicatorRecord& record) {
+  if (registry.hosts().at(record.leader).state != HostState::kReady) {
+    return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
+  }
+  std::string state = "starting";
+  for (const auto& [host, report] : record.reports) {
+    if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
+    state = report.state();
+  }
+  return state;
+}
+
+control::CommunicatorSummary Summarize(const Registry& registry, CommId id, const CommunicatorRecord& record,
+                                       MonotonicNs now) {
+  const strategy::Strategy& strategy = record.InForce();
+  control::CommunicatorSummary summary;
+  summary.set_id(FormatCommId(id));
+  summary.set_name(record.announced.name());
+  summary.set_tenant(record.announced.tenant());
+  summary.set_state(StateOf(registry, record));
+  summary.set_ranks(record.announced.members_size());
+  summary.set_hosts(record.announced.hosts_size());
+  summary.set_channels(strategy.channels_size());
+  summary.set_epoch(strategy.epoch());
+  summary.set_strategy(strategy.origin());
+  for (const auto& [host, report] : record.reports) {
+    summary.set_operations(std::max(summary.operations(), report.operations()));
+    summary.set_bytes(std::max(summary.bytes(), report.bytes()));
+  }
+  summary.set_age_ns(now - record.since);
+  return summary;
+}
+
+std::string HostName(const CommunicatorRecord& record, int index) {
+  const bool known = index >= 0 && index < record.announced.hosts_size();
+  return known ? record.announced.hosts(index) : absl::StrCat("host ", index);
+}
+
+// The source port that `strategy` gives the lane from `from` on `channel`.
+uint32_t ChosenPort(const strategy::Strategy& strategy, int channel, int from) {
+  if (channel < 0 || channel >= strategy.channels_size()) return 0;
+  const strategy::ChannelStrategy& order = strategy.channels(channel);
+  for (int i = 0; i < order.ring_size() && i < order.source_ports_size(); ++i) {
+    if (order.ring(i) == from) return order.source_ports(i);
+  }
+  return 0;
+}
+
+void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
+  std::vector<std::pair<int, agent::Lane>> lanes;  // with the place of its start in the ring
+  const strategy::Strategy& strategy = record.InForce();
+  for (const auto& [host, report] : record.reports) {
+    for (const agent::Lane& lane : report.lanes()) {
+      int place = 0;
+      if (lane.channel() >= 0 && lane.channel() < strategy.channels_size()) {
+        const auto& ring = strategy.channels(lane.channel()).ring();
+        place = static_cast<int>(std::find(ring.begin(), ring.end(), lane.from()) - ring.begin());
+      }
+      lanes.emplace_back(place, lane);
+    }
+  }
+  std::stable_sort(lanes.begin(), lanes.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.channel(), a.first) < std::pair(b.second.channel(), b.first);
+  });
+  for (const auto& [place, lane] : lanes) {
+    control::LaneStatus* out = detail->add_lanes();
+    out->set_channel(lane.channel());
+    out->set_from(HostName(record, lane.from()));
+    out->set_to(HostName(record, lane.to()));
+    out->set_local(lane.local());
+    out->set_remote(lane.remote());
+    out->set_bytes(lane.payload_bytes());
+    out->set_reconnects(lane.reconnects());
+    out->set_state(lane.state());
+    out->set_chosen_source_port(ChosenPort(strategy, lane.channel(), lane.from()));
+  }
+}
+
+absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string& prefix) {
+  if (prefix.empty() || prefix.size() > kIdDigits ||
+      prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", prefix, "' is no communicator id: up to 16 hexadecimal digits, as 'mccsctl get communicators' "
+        "shows them"));
+  }
+  std::vector<CommId> fits;
+  for (const auto& [id, record] : registry.communicators()) {
+    if (FormatCommId(id).starts_with(prefix)) fits.push_back(id);
+  }
+  if (fits.size() == 1) return fits[0];
+  if (fits.empty()) {
+    return absl::NotFoundError(absl::StrCat("no communicator has an id that begins with '", prefix,
+                                            "'; 'mccsctl get communicators' lists them"));
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < fits.size() && i < kMaxNamedCandidates; ++i) names.push_back(FormatCommId(fits[i]));
+  return absl::InvalidArgumentError(absl::StrCat("'", prefix, "' fits ", fits.size(), " communicators: ",
+                                                 absl::StrJoin(names, ", "),
+                                                 fits.size() > names.size() ? ", …" : "", "; give more digits"));
+}
+
+}  // namespace
+
+control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now) {
+  std::map<std::string, int> communicators;
+  for (const auto& [id, record] : registry.communicators()) {
+    for (const std::string& host : record.announced.hosts()) ++communicators[host];
+  }
+  std::vector<const HostRecord*> hosts;
+  for (const auto& [name, record] : registry.hosts()) hosts.push_back(&record);
+  std::sort(hosts.begin(), hosts.end(), [](const HostRecord* a, const HostRecord* b) {
+    return PositionOf(a->host) < PositionOf(b->host);
+  });
+  control::ListHostsReply reply;
+  for (const HostRecord* host : hosts) {
+    control::HostStatus* out = reply.add_hosts();
+    *out->mutable_host() = host->host;
+    out->set_state(StateOf(*host));
+    out->set_age_ns(now - host->since);
+    out->set_communicators(communicators[host->host.name()]);
+  }
+  return reply;
+}
+
+control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now) {
+  std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
+  for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
+  std::stable_sort(records.begin(), records.end(),
+                   [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
+  control::ListCommunicatorsReply reply;
+  for (const auto& [id, record] : records) *reply.add_communicators() = Summarize(registry, id, *record, now);
+  return reply;
+}
+
+absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                const std::string& prefix,
+                                                                MonotonicNs now) {
+  const absl::StatusOr<CommId> id = FindByPrefix(registry, prefix);
+  if (!id.ok()) return id.status();
+  const CommunicatorRecord& record = registry.communicators().at(*id);
+  control::CommunicatorDetail detail;
+  *detail.mutable_summary() = Summarize(registry, *id, record, now);
+  *detail.mutable_members() = record.announced.members();
+  const strategy::Strategy& strategy = record.InForce();
+  for (int c = 0; c < strategy.channels_size(); ++c) {
+    control::Ring* ring = detail.add_rings();
+    ring->set_channel(c);
+    for (int host : strategy.channels(c).ring()) ring->add_hosts(HostName(record, host));
+  }
+  AddLanes(record, &detail);
+  return detail;
+}
+
+}  // namespace mccs

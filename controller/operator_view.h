@@ -1,0 +1,27 @@
+// The registry as operators see it (proto/operator.proto). Pure.
+#ifndef MCCS_CONTROLLER_OPERATOR_VIEW_H_
+#define MCCS_CONTROLLER_OPERATOR_VIEW_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "controller/registry.h"
+#include "proto/operator.pb.h"
+
+namespace mccs {
+
+// Hosts in the order of pod, rack and name.
+control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now);
+
+// Communicators from the oldest to the youngest.
+control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now);
+
+// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named). kNotFound.
+absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                const std::string& prefix,
+                                                                MonotonicNs now);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_OPERATOR_VIEW_H_

@@ -1,0 +1,174 @@
+#include "controller/registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+absl::Status CheckAnnounce(const agent::Announce& announce) {
+  const auto refuse = [&](const auto&... why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
+  };
+  if (announce.comm_id() == 0) return refuse("id 0 is none");
+  if (announce.hosts_size() == 0) return refuse("no hosts");
+  if (announce.members_size() < announce.hosts_size()) {
+    return refuse(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
+  }
+  if (announce.strategy().channels_size() == 0) return refuse("its strategy has no channel");
+  for (const strategy::ChannelStrategy& channel : announce.strategy().channels()) {
+    for (int host : channel.ring()) {
+      if (host < 0 || host >= announce.hosts_size()) {
+        return refuse("a ring names host ", host, " of ", announce.hosts_size());
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const strategy::Strategy& CommunicatorRecord::InForce() const {
+  if (!proposed) return announced.strategy();
+  for (const auto& [host, report] : reports) {
+    if (report.epoch() == proposed->epoch()) return *proposed;
+  }
+  return announced.strategy();
+}
+
+absl::Status Registry::Register(AgentKey agent, const agent::Register& registration, MonotonicNs now) {
+  const agent::Host& host = registration.host();
+  if (host.name().empty()) return absl::InvalidArgumentError("the daemon gave no host name");
+  for (const agent::Announce& announce : registration.communicators()) {
+    MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
+    MCCS_RETURN_IF_ERROR(CheckLeader(host.name(), announce));
+  }
+  const auto known = hosts_.find(host.name());
+  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
+    return absl::ResourceExhaustedError(absl::StrCat("this controller serves ", kMaxHosts, " hosts at most"));
+  }
+  // The same daemon that came back before its old connection was found dead has the same endpoint.
+  if (known != hosts_.end() && known->second.state == HostState::kReady &&
+      known->second.host.peer_endpoint() != host.peer_endpoint()) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "a daemon at ", known->second.host.peer_endpoint(), " is connected as host '", host.name(),
+        "' already; give the one at ", host.peer_endpoint(), " another host name"));
+  }
+  hosts_[host.name()] = {host, HostState::kReady, "", agent, now, now};
+
+  std::map<CommId, CommunicatorRecord> before;
+  for (auto it = communicators_.begin(); it != communicators_.end();) {
+    const bool led = it->second.leader == host.name();
+    auto next = std::next(it);
+    if (led) before.insert(communicators_.extract(it));
+    it = next;
+  }
+  for (const agent::Announce& announce : registration.communicators()) {
+    const CommId id(announce.comm_id());
+    const auto old = before.find(id);
+    if (old == before.end()) {
+      communicators_[id] = {announce, host.name(), std::nullopt, {}, now};
+      continue;
+    }
+    old->second.announced = announce;
+    old->second.proposed.reset();
+    communicators_.insert(before.extract(old));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Registry::CheckLeader(const std::string& host, const agent::Announce& announce) const {
+  const CommId id(announce.comm_id());
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end() || known->second.leader == host) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("communicator ", FormatCommId(id), " is led by ",
+                                               known->second.leader, ", not by ", host));
+}
+
+void Registry::NoteRefused(const agent::Host& host, const std::string& why, MonotonicNs now) {
+  if (host.name().empty()) return;
+  const auto known = hosts_.find(host.name());
+  if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
+  if (known != hosts_.end() && known->second.state == HostState::kReady) return;
+  hosts_[host.name()] = {host, HostState::kRefused, why, AgentKey(), now, now};
+}
+
+void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }
+
+absl::Status Registry::Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now) {
+  MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
+  MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
+  const CommId id(announce.comm_id());
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end() && communicators_.size() >= kMaxCommunicators) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this controller serves ", kMaxCommunicators, " communicators at most"));
+  }
+  CommunicatorRecord& record = communicators_[id];
+  if (record.leader.empty()) record.since = now;
+  record.leader = host;
+  record.announced = announce;
+  record.proposed.reset();
+  return absl::OkStatus();
+}
+
+void Registry::Propose(CommId id, strategy::Strategy strategy) {
+  communicators_.at(id).proposed = std::move(strategy);
+}
+
+void Registry::Report(const std::string& host, const agent::Report& report) {
+  const auto known = communicators_.find(CommId(report.comm_id()));
+  if (known == communicators_.end()) return;
+  const auto& hosts = known->second.announced.hosts();
+  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return;
+  known->second.reports[host] = report;
+}
+
+void Registry::Ended(const std::string& host, CommId id) {
+  const auto known = communicators_.find(id);
+  if (known == communicators_.end()) return;
+  if (known->second.leader == host) {
+    communicators_.erase(known);
+  } else {
+    known->second.reports.erase(host);
+  }
+}
+
+void Registry::Lose(const std::string& host, const std::string& why, MonotonicNs now) {
+  HostRecord& record = hosts_.at(host);
+  record.state = HostState::kLost;
+  record.why = why;
+  record.since = now;
+  record.agent = AgentKey();
+}
+
+void Registry::ForgetOrphans(MonotonicNs lost_before) {
+  std::erase_if(communicators_, [&](const auto& entry) {
+    const HostRecord& leader = hosts_.at(entry.second.leader);
+    return leader.state != HostState::kReady && leader.since < lost_before;
+  });
+}
+
+ClusterView Registry::View() const {
+  ClusterView view;
+  for (const auto& [name, record] : hosts_) {
+    view.hosts.push_back({.position = {record.host.pod(), record.host.rack(), name},
+                          .gpus = record.host.gpus_size(),
+                          .ready = record.state == HostState::kReady});
+  }
+  std::sort(view.hosts.begin(), view.hosts.end(),
+            [](const HostView& a, const HostView& b) { return a.position < b.position; });
+  for (const auto& [id, record] : communicators_) {
+    view.communicators.push_back({.id = id,
+                                  .tenant = record.announced.tenant(),
+                                  .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
+                                  .strategy = record.proposed.value_or(record.announced.strategy())});
+  }
+  return view;
+}
+
+}  // namespace mccs

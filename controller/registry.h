@@ -1,0 +1,83 @@
+// What the controller knows: hosts whose agents registered, and their communicators. No network, no clock.
+//
+// OWNER: Coordinator. THREAD: its owner only.
+#ifndef MCCS_CONTROLLER_REGISTRY_H_
+#define MCCS_CONTROLLER_REGISTRY_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "controller/cluster_view.h"
+#include "proto/agent.pb.h"
+
+namespace mccs {
+
+// One connection of an agent, unique for the controller's life.
+using AgentKey = StrongInt<struct AgentKeyTag, uint64_t>;
+
+// kReady ──connection gone, or silent──► kLost ──registers again──► kReady
+// kRefused: it tried and was told why; the next attempt decides anew.
+enum class HostState { kReady, kLost, kRefused };
+
+struct HostRecord {
+  agent::Host host;
+  HostState state = HostState::kReady;
+  std::string why;         // kLost, kRefused
+  AgentKey agent;          // kReady
+  MonotonicNs since = 0;   // when the state was entered
+  MonotonicNs heard = 0;   // last message
+};
+
+struct CommunicatorRecord {
+  agent::Announce announced;
+  std::string leader;  // name of the host that announced it
+  std::optional<strategy::Strategy> proposed;
+  std::map<std::string, agent::Report> reports;  // by host
+  MonotonicNs since = 0;
+
+  // Of what runs: the proposal once a report bears its epoch, else as announced.
+  const strategy::Strategy& InForce() const;
+};
+
+class Registry {
+ public:
+  static constexpr size_t kMaxHosts = 16384;
+  static constexpr size_t kMaxCommunicators = 65536;
+
+  // The host is ready, leads just the communicators of `registration`, and what it led before is forgotten.
+  // kInvalidArgument: no name, or a communicator that is none. kAlreadyExists: another daemon is connected under
+  // this name, or leads one of them. kResourceExhausted: too many hosts.
+  absl::Status Register(AgentKey agent, const agent::Register& registration, MonotonicNs now);
+  // Notes a daemon that was turned away, unless a ready one has that name.
+  void NoteRefused(const agent::Host& host, const std::string& why, MonotonicNs now);
+  // REQUIRES for all below: `host` is registered. What does not fit (a report on an unknown communicator) is ignored.
+  void Heard(const std::string& host, MonotonicNs now);
+  absl::Status Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now);
+  void Propose(CommId id, strategy::Strategy strategy);
+  void Report(const std::string& host, const agent::Report& report);
+  // The leader's word ends the communicator; another host's only its own part.
+  void Ended(const std::string& host, CommId id);
+  void Lose(const std::string& host, const std::string& why, MonotonicNs now);
+  // Forgets communicators whose leader has been lost since before `lost_before`: their ranks are gone, or their
+  // daemon has another controller.
+  void ForgetOrphans(MonotonicNs lost_before);
+
+  const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
+  const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }
+  ClusterView View() const;
+
+ private:
+  // kAlreadyExists: another host leads it.
+  absl::Status CheckLeader(const std::string& host, const agent::Announce& announce) const;
+
+  std::map<std::string, HostRecord> hosts_;
+  std::map<CommId, CommunicatorRecord> communicators_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_REGISTRY_H_

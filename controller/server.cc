@@ -1,0 +1,70 @@
+#include "controller/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/agent_hub.h"
+#include "controller/operator_service.h"
+
+namespace mccs {
+namespace {
+
+// How long a stop waits for calls to end by themselves; streams of agents never do.
+constexpr auto kStopPatience = std::chrono::milliseconds(100);
+
+// Health and reflection are plugins of the process: enabled before the first server is built.
+void EnablePluginsOnce() {
+  static const bool enabled = [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    return true;
+  }();
+  (void)enabled;
+}
+
+}  // namespace
+
+struct ControllerServer::Impl {
+  explicit Impl(SharedCoordinator* coordinator) : hub(coordinator), operators(coordinator) {}
+
+  AgentHub hub;
+  OperatorService operators;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server;  // last: goes before the services
+};
+
+ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(const std::string& address,
+                                                                         SharedCoordinator* coordinator) {
+  EnablePluginsOnce();
+  auto impl = std::make_unique<Impl>(coordinator);
+  grpc::ServerBuilder builder;
+  // With SO_REUSEPORT two controllers would share a port, and each would see half of the agents.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+  builder.RegisterService(&impl->hub);
+  builder.RegisterService(&impl->operators);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->port == 0) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", address, ": is another mccs-controller running there, and is the address one of "
+        "this machine? Choose another with --listen ADDRESS:PORT"));
+  }
+  return std::unique_ptr<ControllerServer>(new ControllerServer(std::move(impl)));
+}
+
+ControllerServer::~ControllerServer() {
+  impl_->server->Shutdown(std::chrono::system_clock::now() + kStopPatience);
+  impl_->server->Wait();
+}
+
+int ControllerServer::port() const { return impl_->port; }
+
+void ControllerServer::Tick() { impl_->hub.Tick(); }
+
+}  // namespace mccs

@@ -1,0 +1,32 @@
+// The coordinator behind one mutex, for gRPC's threads. Nothing blocks under it, and nothing of gRPC is called:
+// what is to be sent leaves through the outbox after it is unlocked.
+#ifndef MCCS_CONTROLLER_SHARED_COORDINATOR_H_
+#define MCCS_CONTROLLER_SHARED_COORDINATOR_H_
+
+#include <mutex>
+#include <utility>
+
+#include "controller/coordinator.h"
+
+namespace mccs {
+
+class SharedCoordinator {
+ public:
+  SharedCoordinator(CoordinatorOptions options, const Clock* clock, Log* log)
+      : coordinator_(std::move(options), clock, log) {}
+
+  // Runs `work(Coordinator&)` alone and returns what it returns.
+  template <typename Work>
+  auto With(Work work) {
+    const std::lock_guard lock(mutex_);
+    return work(coordinator_);
+  }
+
+ private:
+  std::mutex mutex_;
+  Coordinator coordinator_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_SHARED_COORDINATOR_H_

@@ -1,0 +1,303 @@
+#include "service/agent/agent.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/agent.grpc.pb.h"
+#include "service/agent/agent_table.h"
+
+namespace mccs {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// The version of agent.proto that this daemon speaks.
+constexpr uint32_t kProtocol = 1;
+// Until the controller has said its own.
+constexpr int64_t kFirstHeartbeatTimeoutNs = 5 * kNsPerSec;
+constexpr int kConnectTimeoutMs = 2000;
+// Every so many heartbeats all reports are told again.
+constexpr int kHeartbeatsPerRepeat = 4;
+
+std::chrono::nanoseconds Ns(int64_t ns) { return std::chrono::nanoseconds(ns); }
+
+agent::Host ToMessage(const AgentHost& host, const std::string& version) {
+  agent::Host message;
+  message.set_name(host.position.host);
+  message.set_pod(host.position.pod);
+  message.set_rack(host.position.rack);
+  for (const GpuInfo& gpu : host.inventory.gpus) {
+    agent::Gpu* out = message.add_gpus();
+    out->set_index(gpu.index);
+    out->set_bus_id(gpu.bus_id);
+  }
+  for (const NicInfo& nic : host.inventory.nics) {
+    agent::Nic* out = message.add_nics();
+    out->set_name(nic.name);
+    for (const std::string& address : nic.addresses) out->add_addresses(address);
+    out->set_speed_bps(nic.speed_bps);
+  }
+  message.set_peer_endpoint(host.peer_endpoint);
+  message.set_version(version);
+  return message;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
+  grpc::ChannelArguments arguments;
+  // The pauses between attempts are ours, and a proxy for the web is none for us.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, static_cast<int>(options.first_retry_ns / kNsPerMs));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, static_cast<int>(options.first_retry_ns / kNsPerMs));
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+// The talker thread opens a stream and writes; for each stream a listener thread reads. One that finds the stream
+// broken, or silent, cancels it, which ends the other.
+class Agent::Impl {
+ public:
+  using Stream = grpc::ClientReaderWriter<agent::FromAgent, agent::ToAgent>;
+
+  Impl(AgentOptions options, Log* log) : options_(std::move(options)), log_(log) {}
+  ~Impl();
+
+  absl::Status Start(const AgentHost& host);
+
+  bool connected() const { return connected_.load(std::memory_order_relaxed); }
+
+  // Runs `write(table)` and has the talker look at what is new.
+  template <typename Write>
+  auto WithTable(Write write) {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    return write(table_);
+  }
+  std::optional<Strategy> TakeProposal(CommId id) {
+    const std::lock_guard lock(mutex_);
+    return table_.TakeProposal(id);
+  }
+
+ private:
+  void TalkForEver();
+  void TalkOnce();
+  bool SendRegistration(Stream* stream);
+  void SendUntilBroken(Stream* stream);
+  void Listen(Stream* stream);
+  void Hear(const agent::ToAgent& message);
+  void SetConnected(bool connected);
+  void Pause();
+
+  const AgentOptions options_;
+  Log* const log_;
+  agent::Host host_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::thread talker_;
+  int64_t retry_ns_ = 0;      // talker
+  std::string last_error_;    // talker: so that the same one is told once
+  // Says "the controller answers" for the engine, and guards nothing.
+  std::atomic<bool> connected_ = false;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  AgentTable table_;
+  bool stopping_ = false;
+  bool broken_ = false;  // the listener has ended
+  grpc::ClientContext* context_ = nullptr;  // of the stream that is open
+  SteadyTime heard_;
+  int64_t heartbeat_every_ns_ = 0;
+  int64_t heartbeat_timeout_ns_ = 0;
+};
+
+absl::Status Agent::Impl::Start(const AgentHost& host) {
+  if (options_.controller.empty() || host.position.host.empty()) {
+    return absl::InvalidArgumentError("the agent needs the controller's address and this host's name");
+  }
+  host_ = ToMessage(host, options_.version);
+  channel_ = MakeChannel(options_);
+  talker_ = std::thread([this] { TalkForEver(); });
+  return absl::OkStatus();
+}
+
+Agent::Impl::~Impl() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    changed_.notify_all();
+  }
+  if (talker_.joinable()) talker_.join();
+}
+
+void Agent::Impl::TalkForEver() {
+  retry_ns_ = options_.first_retry_ns;
+  for (;;) {
+    TalkOnce();
+    Pause();
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+  }
+}
+
+// One stream, from its opening to its end.
+void Agent::Impl::TalkOnce() {
+  grpc::ClientContext context;
+  const std::unique_ptr<agent::AgentHub::Stub> stub = agent::AgentHub::NewStub(channel_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    context_ = &context;
+    broken_ = false;
+    heard_ = std::chrono::steady_clock::now();
+    heartbeat_every_ns_ = kFirstHeartbeatTimeoutNs;
+    heartbeat_timeout_ns_ = kFirstHeartbeatTimeoutNs;
+  }
+  // Cancelled when the controller does not answer: nothing here has a deadline of its own.
+  const std::unique_ptr<Stream> stream = stub->Attach(&context);
+  std::thread listener([&] { Listen(stream.get()); });
+  if (SendRegistration(stream.get())) SendUntilBroken(stream.get());
+  context.TryCancel();
+  listener.join();
+  const bool was_connected = connected();
+  if (was_connected) retry_ns_ = options_.first_retry_ns;
+  SetConnected(false);
+  const grpc::Status end = stream->Finish();
+  bool stopping = false;
+  {
+    const std::lock_guard lock(mutex_);
+    context_ = nullptr;
+    table_.ForgetEnded();
+    stopping = stopping_;
+  }
+  if (stopping || (!was_connected && end.error_message() == last_error_)) return;
+  last_error_ = end.error_message();
+  log_->Warning("the controller at ", options_.controller, was_connected ? " is lost (" : " does not serve us (",
+                last_error_, "); trying again for ever. Communicators run on without it");
+}
+
+bool Agent::Impl::SendRegistration(Stream* stream) {
+  agent::FromAgent message;
+  agent::Register* registration = message.mutable_registration();
+  registration->set_protocol(kProtocol);
+  *registration->mutable_host() = host_;
+  {
+    const std::lock_guard lock(mutex_);
+    for (agent::Announce& announce : table_.Registration()) {
+      *registration->add_communicators() = std::move(announce);
+    }
+  }
+  return stream->Write(message);
+}
+
+void Agent::Impl::SendUntilBroken(Stream* stream) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  SteadyTime last_heartbeat = now();
+  int heartbeats = 0;
+  for (;;) {
+    std::vector<agent::FromAgent> messages;
+    {
+      std::unique_lock lock(mutex_);
+      if (stopping_ || broken_) return;
+      if (now() - heard_ > Ns(heartbeat_timeout_ns_)) return;
+      // What is said before the controller has accepted us would be said in vain.
+      if (connected()) messages = table_.TakeUnsaid();
+      const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
+      if (messages.empty() && now() < due) {
+        changed_.wait_until(lock, due);
+        continue;
+      }
+      if (now() >= due) {
+        last_heartbeat = now();
+        if (connected()) messages.emplace_back().mutable_heartbeat();
+        if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.RepeatReports();
+      }
+    }
+    for (const agent::FromAgent& message : messages) {
+      if (!stream->Write(message)) return;
+    }
+  }
+}
+
+void Agent::Impl::Listen(Stream* stream) {
+  agent::ToAgent message;
+  while (stream->Read(&message)) Hear(message);
+  const std::lock_guard lock(mutex_);
+  broken_ = true;
+  changed_.notify_all();
+}
+
+void Agent::Impl::Hear(const agent::ToAgent& message) {
+  absl::Status proposal;
+  {
+    const std::lock_guard lock(mutex_);
+    heard_ = std::chrono::steady_clock::now();
+    if (message.has_registered()) {
+      heartbeat_every_ns_ = std::max(message.registered().heartbeat_every_ns(), kNsPerMs);
+      heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
+    }
+    if (message.has_propose()) proposal = table_.Propose(message.propose());
+  }
+  if (message.has_registered()) {
+    log_->Info("registered with the controller at ", options_.controller, " (",
+               message.registered().version(), ")");
+    SetConnected(true);
+  }
+  if (message.has_propose()) {
+    if (!proposal.ok()) log_->Warning("a proposal is not taken: ", std::string(proposal.message()));
+    if (options_.wake) options_.wake();
+  }
+}
+
+void Agent::Impl::SetConnected(bool connected) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (connected_.exchange(connected, std::memory_order_relaxed) == connected) return;
+    changed_.notify_all();
+  }
+  if (options_.wake) options_.wake();
+}
+
+// Between two attempts.
+void Agent::Impl::Pause() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, Ns(retry_ns_), [&] { return stopping_; });
+  retry_ns_ = std::min(2 * retry_ns_, options_.last_retry_ns);
+}
+
+Agent::Agent(AgentOptions options, Log* log) : impl_(std::make_unique<Impl>(std::move(options), log)) {}
+
+Agent::~Agent() = default;
+
+absl::Status Agent::Start(const AgentHost& host) { return impl_->Start(host); }
+
+bool Agent::connected() const { return impl_->connected(); }
+
+void Agent::Announce(const CommunicatorInfo& info) {
+  impl_->WithTable([&](AgentTable& table) { table.Announce(info); });
+}
+
+std::optional<Strategy> Agent::TakeProposal(CommId id) { return impl_->TakeProposal(id); }
+
+void Agent::Report(const CommunicatorStats& stats) {
+  impl_->WithTable([&](AgentTable& table) { table.Report(stats); });
+}
+
+void Agent::Ended(CommId id, const std::string& why) {
+  const bool heard = connected();
+  impl_->WithTable([&](AgentTable& table) {
+    table.Ended(id, why);
+    if (!heard) table.ForgetEnded();
+  });
+}
+
+}  // namespace mccs

@@ -1,0 +1,152 @@
+#include "service/agent/agent_table.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/communicator/strategy_proto.h"
+
+namespace mccs {
+namespace {
+
+agent::Announce ToMessage(const CommunicatorInfo& info) {
+  agent::Announce message;
+  message.set_comm_id(info.id.value());
+  message.set_name(info.name);
+  message.set_tenant(info.tenant);
+  for (const CommunicatorInfo::Member& member : info.members) {
+    agent::Member* out = message.add_members();
+    out->set_rank(member.rank.value());
+    out->set_host(member.host);
+    out->set_gpu(member.gpu);
+    out->set_process(member.process);
+  }
+  for (const std::string& host : info.hosts) message.add_hosts(host);
+  ToProto(info.strategy, message.mutable_strategy());
+  return message;
+}
+
+agent::Report ToMessage(const CommunicatorStats& stats) {
+  agent::Report message;
+  message.set_comm_id(stats.id.value());
+  message.set_epoch(stats.epoch.value());
+  message.set_operations(stats.operations);
+  message.set_bytes(stats.bytes);
+  message.set_state(stats.state);
+  for (const CommunicatorStats::Lane& lane : stats.lanes) {
+    agent::Lane* out = message.add_lanes();
+    out->set_channel(lane.channel.value());
+    out->set_from(lane.from.value());
+    out->set_to(lane.to.value());
+    out->set_local(lane.local);
+    out->set_remote(lane.remote);
+    out->set_payload_bytes(lane.payload_bytes);
+    out->set_reconnects(lane.reconnects);
+    out->set_state(lane.state);
+  }
+  return message;
+}
+
+}  // namespace
+
+AgentTable::Entry* AgentTable::Find(CommId id) {
+  const auto known = entries_.find(id);
+  if (known != entries_.end()) return &known->second;
+  return entries_.size() < kMaxEntries ? &entries_[id] : nullptr;
+}
+
+void AgentTable::Announce(const CommunicatorInfo& info) {
+  Entry* entry = Find(info.id);
+  if (entry == nullptr) return;
+  *entry = Entry();
+  entry->announce = ToMessage(info);
+  entry->announce_unsaid = true;
+  entry->hosts = static_cast<int>(info.hosts.size());
+}
+
+void AgentTable::Report(const CommunicatorStats& stats) {
+  Entry* entry = Find(stats.id);
+  if (entry == nullptr) return;
+  entry->report = ToMessage(stats);
+  entry->report_unsaid = true;
+  // What runs is what a new stream shall hear of.
+  if (entry->announce && entry->taken && entry->taken->epoch == stats.epoch) {
+    ToProto(*entry->taken, entry->announce->mutable_strategy());
+  }
+}
+
+void AgentTable::Ended(CommId id, const std::string& why) {
+  const auto known = entries_.find(id);
+  if (known != entries_.end()) known->second.ended = why;
+}
+
+void AgentTable::ForgetEnded() {
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.ended.has_value(); });
+}
+
+std::vector<agent::Announce> AgentTable::Registration() {
+  std::vector<agent::Announce> led;
+  ForgetEnded();
+  for (auto& [id, entry] : entries_) {
+    entry.report_unsaid = entry.report.has_value();
+    // One that waits for its first proposal is announced by itself, so that it is answered.
+    if (!entry.announce || !entry.report) {
+      entry.announce_unsaid = entry.announce.has_value();
+      continue;
+    }
+    entry.announce_unsaid = false;
+    entry.announce->set_running(true);
+    led.push_back(*entry.announce);
+  }
+  return led;
+}
+
+std::vector<agent::FromAgent> AgentTable::TakeUnsaid() {
+  std::vector<agent::FromAgent> messages;
+  for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsaid;) {
+    Entry& entry = it->second;
+    if (entry.announce_unsaid) {
+      entry.announce->set_running(entry.report.has_value());
+      *messages.emplace_back().mutable_announce() = *entry.announce;
+      entry.announce_unsaid = false;
+    }
+    if (entry.report_unsaid) {
+      *messages.emplace_back().mutable_report() = *entry.report;
+      entry.report_unsaid = false;
+    }
+    if (entry.ended) {
+      agent::Ended* ended = messages.emplace_back().mutable_ended();
+      ended->set_comm_id(it->first.value());
+      ended->set_why(*entry.ended);
+      it = entries_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return messages;
+}
+
+void AgentTable::RepeatReports() {
+  for (auto& [id, entry] : entries_) entry.report_unsaid = entry.report.has_value();
+}
+
+absl::Status AgentTable::Propose(const agent::Propose& proposal) {
+  const CommId id(proposal.comm_id());
+  const auto known = entries_.find(id);
+  if (known == entries_.end() || !known->second.announce || known->second.ended) {
+    return absl::NotFoundError(absl::StrCat("communicator ", FormatCommId(id), " is not led by this host"));
+  }
+  MCCS_ASSIGN_OR_RETURN(known->second.proposal,
+                        StrategyFromProto(proposal.strategy(), known->second.hosts));
+  return absl::OkStatus();
+}
+
+std::optional<Strategy> AgentTable::TakeProposal(CommId id) {
+  const auto known = entries_.find(id);
+  if (known == entries_.end() || !known->second.proposal) return std::nullopt;
+  known->second.taken = std::exchange(known->second.proposal, std::nullopt);
+  return known->second.taken;
+}
+
+}  // namespace mccs

@@ -1,0 +1,68 @@
+// What the agent has to tell the controller, as a table of communicators with marks on what is not told yet. The
+// engine writes it, the agent's threads empty it; both under the agent's mutex.
+//
+//   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
+//   Registration() marks every entry as if it had just been written: a new stream knows nothing.
+//
+// No threads, no network.
+#ifndef MCCS_SERVICE_AGENT_AGENT_TABLE_H_
+#define MCCS_SERVICE_AGENT_AGENT_TABLE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "proto/agent.pb.h"
+#include "service/communicator/controller_link.h"
+
+namespace mccs {
+
+class AgentTable {
+ public:
+  // Entries beyond are not told of; the data plane does not care.
+  static constexpr size_t kMaxEntries = 65536;
+
+  void Announce(const CommunicatorInfo& info);
+  void Report(const CommunicatorStats& stats);
+  // The last word about a communicator.
+  void Ended(CommId id, const std::string& why);
+  // There is nobody to tell of what ended.
+  void ForgetEnded();
+
+  // All communicators that this host leads and that were announced, for a new stream. From here on TakeUnsaid gives
+  // all reports again.
+  std::vector<agent::Announce> Registration();
+  // What has been written since, in an order in which the controller understands it. At most kMaxUnsaid messages.
+  std::vector<agent::FromAgent> TakeUnsaid();
+  // All reports are told again: a controller that did not know a communicator when it was first reported.
+  void RepeatReports();
+
+  // Keeps a proposal for TakeProposal. kNotFound: no such communicator here (it ended meanwhile);
+  // kInvalidArgument: it does not fit.
+  absl::Status Propose(const agent::Propose& proposal);
+  std::optional<Strategy> TakeProposal(CommId id);
+
+  static constexpr size_t kMaxUnsaid = 256;
+
+ private:
+  struct Entry {
+    std::optional<agent::Announce> announce;  // this host leads
+    bool announce_unsaid = false;
+    std::optional<agent::Report> report;
+    bool report_unsaid = false;
+    std::optional<std::string> ended;
+    std::optional<Strategy> proposal;
+    std::optional<Strategy> taken;  // the proposal that the leader took last
+    int hosts = 0;
+  };
+
+  Entry* Find(CommId id);
+
+  std::map<CommId, Entry> entries_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_AGENT_AGENT_TABLE_H_

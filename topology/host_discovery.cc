@@ -1,0 +1,94 @@
+#include "topology/host_discovery.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "topology/position.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kBitsPerMegabit = 1'000'000;
+
+absl::StatusOr<std::string> MachineName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) return absl::ErrnoToStatus(errno, "gethostname");
+  return std::string(name);
+}
+
+// Numeric text of an address that other hosts can use; empty for any other.
+std::string UsableAddress(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (address == nullptr) return "";
+  if (address->sa_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof(text));
+  } else if (address->sa_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&v6)) inet_ntop(AF_INET6, &v6, text, sizeof(text));
+  }
+  return text;
+}
+
+uint64_t SpeedOf(const std::string& sysfs, const std::string& nic) {
+  int64_t megabits = 0;  // −1, or a read error, where the driver does not know
+  std::ifstream file(absl::StrCat(sysfs, "/class/net/", nic, "/speed"));
+  if (!(file >> megabits) || megabits <= 0) return 0;
+  return static_cast<uint64_t>(megabits) * kBitsPerMegabit;
+}
+
+absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return absl::ErrnoToStatus(errno, "cannot list network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(first, &freeifaddrs);
+
+  std::vector<NicInfo> nics;
+  for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    const std::string address = UsableAddress(entry->ifa_addr);
+    if ((entry->ifa_flags & IFF_UP) == 0 || address.empty()) continue;
+    auto nic = std::find_if(nics.begin(), nics.end(),
+                            [&](const NicInfo& known) { return known.name == entry->ifa_name; });
+    if (nic == nics.end()) {
+      nics.push_back({.name = entry->ifa_name,
+                      .addresses = {},
+                      .speed_bps = SpeedOf(sysfs, entry->ifa_name),
+                      .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
+      nic = nics.end() - 1;
+    }
+    nic->addresses.push_back(address);
+  }
+  for (NicInfo& nic : nics) {
+    std::stable_partition(nic.addresses.begin(), nic.addresses.end(),
+                          [](const std::string& a) { return a.find(':') == std::string::npos; });
+  }
+  std::sort(nics.begin(), nics.end(), [](const NicInfo& a, const NicInfo& b) {
+    if (a.loopback != b.loopback) return b.loopback;
+    return CompareNatural(a.name, b.name) < 0;
+  });
+  return nics;
+}
+
+}  // namespace
+
+absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options) {
+  HostInventory host;
+  host.name = options.name;
+  if (host.name.empty()) {
+    MCCS_ASSIGN_OR_RETURN(host.name, MachineName());
+  }
+  MCCS_ASSIGN_OR_RETURN(host.nics, DiscoverNics(options.sysfs));
+  for (int32_t i = 0; i < options.gpu_count; ++i) host.gpus.push_back({.index = i, .bus_id = ""});
+  return host;
+}
+
+}  // namespace mccs
