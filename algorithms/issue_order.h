@@ -1,21 +1,23 @@
 // In which order the steps of all rounds of one program are taken up: in groups of rounds.
 //
 // skew + 1 successive rounds make a group. Group after group, within a group stage after stage,
-// within a stage round after round, within a round as the program says. With skew 1 and stages a,
-// b, c:
+// within a stage round after round, within a round as the program says. Three stages, skew 1:
 //
 //   a0 a1 b0 b1 c0 c1 │ a2 a3 b2 b3 c2 c3 │ …
 //
-// So between two hops of one round the lane has `skew` slices of other rounds, which wait for
-// nobody, and it never runs dry between groups, as stage 0 waits for nobody either. Both ends of a
-// lane walk the same order: their hops come in the same order of stages, so the k-th send of one is
-// the k-th receive of the other.
+// So between two hops of one round the lane has `skew` slices of other rounds, which do not wait
+// for the first to be answered; nor does it run dry between groups, as stage 0 waits for nobody.
+// Both ends of a lane walk the same order: their hops come in the same order of stages, so the k-th
+// send of one is the k-th receive of the other.
 //
-// Legal: skew < slots of the lanes. A slice is taken out of its slot by a step that comes skew + 1
-// slices later in the receiver's own order; were that more than `slots`, the receiver could have to
-// send what its peer, for want of slots, cannot take before the receiver goes on: a circle. (A
-// wavefront, key round + skew × stage, has as many slices between two hops as a round has sends:
-// 2(H−1) for an all-reduce over H hosts. It would need that many slots.)
+// Legal: skew < slots of the lanes. The step that takes a slice out of its slot comes skew + 1
+// slices later in the receiver's own order; were that more than `slots`, the receiver might have to
+// send first what its peer cannot take for want of slots, and so on round the ring: a circle.
+// Good: about half the slots (2 of 4, 4 of 8). With less the lane idles for the latency of a hop,
+// with more it runs out of slots.
+//
+// (A wavefront, key round + skew × stage, lets as many slices as a round has sends, 2(H−1) for an
+// all-reduce over H hosts, come between two hops: it would need slots in that measure.)
 #ifndef MCCS_ALGORITHMS_ISSUE_ORDER_H_
 #define MCCS_ALGORITHMS_ISSUE_ORDER_H_
 

@@ -16,26 +16,21 @@
 // in which order the steps of all rounds reach a lane, the same on both ends, so slices need no
 // names but their numbers. geometry.h says where each slice lies.
 //
-// What whoever runs a plan must keep to, and all that plan_check.h assumes (n: number of a slice on
-// its lane, counted from 0 over the sends, and over the receives, of one program in IssueOrder):
+// What whoever runs a plan must keep to, and all that plan_check.h assumes. n is the number of a
+// slice on its lane, counted over the sends (and alike the receives) of one program in IssueOrder.
 //  - A step starts when all steps in its `after` are done, in any order else; but the sends of a
 //    program are posted in IssueOrder. A step may be held back for older ones in IssueOrder, never
 //    for younger ones, and a round for the rounds of older groups (issue_order.h): so a window of
 //    one group of rounds is enough, and two keep the lanes busy.
-//  - A combine is done when every destination is written. A receive is done when its payload is
-//  where
-//    `pieces` says. A send is done when the peer has acknowledged it: its sources are free then.
-//    A send from kStaged may count as done once posted, as nobody else can write its slot before.
+//  - A combine is done when every destination is written; a receive, when its payload is where
+//    `pieces` says; a send, when the peer has acknowledged it: its sources are free then. A send
+//    from kStaged may count as done once posted, as its slot is guarded by its number.
 //  - A send may be posted while fewer than `slots` slices of its lane are not released by the peer.
-//  - Receive slot n mod `slots` is released when the receive and all combines that read it are
-//  done.
+//  - Receive slot n mod `slots` is released when the receive and all that read it are done.
 //  - Staging slot n mod `slots` may be written once send n − slots is acknowledged.
-//  - The payload of a receive into kOutput may be written there from the start of the receive on
-//  (it
-//    waits in its slot if it comes earlier). So start receives early: that saves a copy.
-//  - A copy onto itself is left out: a destination that is in place the same memory as the only
-//  source,
-//    with neither scale nor finish.
+//  - A receive into kOutput may write there from its start on; what comes earlier waits in the slot
+//    and is copied. So start receives early: as soon as slice n − slots is released.
+//  - A copy of a place onto itself (in place; one source, neither scale nor finish) is left out.
 //  - A slice without elements is sent all the same. Pieces lie one behind the other in a slot.
 //  - The operation is done on this host when all steps of all rounds are.
 // Buffers that are overwritten in place need no waiting for acknowledgements: where a ring plan
@@ -46,6 +41,7 @@
 #define MCCS_ALGORITHMS_PLAN_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,6 +53,8 @@ namespace mccs {
 // Ranks of one host at most: pieces of a slice and sources of a combine stay below what lanes and
 // devices take.
 inline constexpr int kMaxLocalRanks = 128;
+// Hosts at most: positions of steps, up to six per host, stay below 2^16.
+inline constexpr int kMaxHosts = 4096;
 
 // Which ranks live where. hosts[HostIndex] lists its ranks in ascending order; LocalIndex is the
 // position in that list. Every rank 0 … ranks−1 stands in exactly one list; no list is empty.
@@ -142,8 +140,7 @@ struct PlanKey {
 struct Plan {
   PlanKey key;
   int32_t blocks = 1;
-  // True: the call's count is that of the whole buffer and is cut into the blocks. False: of one
-  // block.
+  // Whether the call's count is that of the whole buffer, to be cut into blocks, or of one block.
   bool count_spans_blocks = false;
   // False: the buffer holds just one block's worth, the one of its own rank.
   bool input_blocked = false;
@@ -159,11 +156,12 @@ struct Plan {
 // all-reduce algorithms for clusters of workstations", JPDC 2009; the ring over hosts with a fused
 // local part is ours). One host: no lanes, local combines only.
 // Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
-// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast N in H−1
-// hops. Each local input is read once, each local output written once; what goes on to further
-// local ranks is read once more where it landed. kInvalidArgument: a kind without a ring plan, a
-// root out of range, a scale for a kind that reduces nothing, a layout or rings that break the
-// rules of Layout and ChannelOrders, `self` out of range.
+// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast N in
+// H−1 hops. Each local input is read once, each local output written once; what goes on to further
+// local ranks is read once more where it landed.
+// kInvalidArgument: a kind without a ring plan, a root out of range, a scale for a kind that
+// reduces nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out
+// of range.
 absl::StatusOr<Plan> BuildRingPlan(const PlanKey& key, const Layout& layout,
                                    const ChannelOrders& orders, HostIndex self);
 

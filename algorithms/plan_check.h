@@ -7,18 +7,15 @@
 // channel by channel (channels share neither lanes nor memory; that is checked first):
 //
 //  - Deadlock. Take the strictest runner that the rules allow: a step starts only after all older
-//  ones of its
-//    program have started, a receive only when its slot is free, a group of rounds only after the
-//    one before is done. Its graph has no circle ⇔ it always comes to the end. Every other runner
-//    waits for a subset, so its graph has no circle either.
+//    ones of its program have started, a receive only when its slot is free, a group of rounds only
+//    after the one before is done. If its graph has no circle, it always comes to the end. Every
+//    other runner waits for a subset, so its graph has no circle either.
 //  - Races. Take the loosest runner: only the waits that the rules and the wire enforce. Two
-//  accesses to the same
-//    memory, one of them a write, must be ordered by a path in its graph, from the end of the one
-//    to the begin of the other. What is ordered there is ordered for every runner.
+//    accesses to the same memory, one of them a write, must be ordered by a path in its graph, from
+//    the end of the one to the begin of the other. What is ordered there is so for every runner.
 //
 // Without races each step reads the same values in every order, so one symbolic run decides what
-// all of them compute. A value is an expression over the ranks' inputs, kept for each slice of each
-// block.
+// all of them compute. Each slice of each block has for its value an expression over the inputs.
 //
 // Cost: quadratic in the number of steps of one channel; meant for tests with few rounds. More
 // rounds repeat the same pattern once two groups of rounds and all slots have been used.
@@ -48,8 +45,7 @@ inline constexpr size_t kMaxCheckedEvents = 16384;
 
 // OK, or what is wrong, with host, channel, round and step (kFailedPrecondition):
 //  - every output element has every contribution that the collective asks for exactly once, and
-//  nothing
-//    else;
+//    nothing else;
 //  - all ranks that get the same element get the same expression (order and grouping of the
 //    accumulation), hence the same bits;
 //  - scales are applied to each input once, `finish` once, last;

@@ -10,7 +10,10 @@ namespace mccs {
 namespace {
 
 absl::Status CheckLayout(const Layout& layout) {
-  if (layout.hosts.empty()) return absl::InvalidArgumentError("layout without hosts");
+  if (layout.hosts.empty() || layout.hosts.size() > kMaxHosts) {
+    return absl::InvalidArgumentError(absl::StrCat("layout with ", layout.hosts.size(),
+                                                   " hosts; 1 to ", kMaxHosts, " can be served"));
+  }
   std::vector<bool> seen(static_cast<size_t>(layout.rank_count()), false);
   for (size_t h = 0; h < layout.hosts.size(); ++h) {
     const std::vector<Rank>& ranks = layout.hosts[h];

@@ -1,18 +1,21 @@
 // All steps of all rounds and hosts on one channel, their events, and who waits for whom.
 //
-//   combine   begin ─────────────────────────► end        its destinations are written in between
-//   send      begin (posted) ─► delivered ───► end        its sources are read up to `delivered`
-//   receive   begin ─► landing ──────────────► end        outputs are written from `landing` on
-//                                                └──────► released   its slot and all before it are
-//                                                free
+//   combine   begin ─────────────────────► end         destinations are written in between
+//   send      begin (posted) ─► delivered ► end        sources are read until `delivered`
+//   receive   begin ─► landing ───────────► end        outputs are written from `landing` on
+//                                            └► released   its slot and all before are free
 //
-// What holds in every run (R: the receive that meets send S):
-//   end of each step in `after` → begin (a staged send: its begin)       S posted → S delivered → R
-//   end sends, deliveries, acknowledgements each in the order of the lane    S delivered → S end S
-//   posted, R begin → R landing → R end                                slice n−slots released → n
-//   posted R end, end of all combines that read its slot → released             n−slots
-//   acknowledged → staging n written
-// What the strictest runner adds: begins in IssueOrder; a receive begins when slice n−slots is
+// What holds in every run, a → b: b waits for a. R is the receive that meets send S, n a slice:
+//
+//   done of each step in `after` → begin
+//   posts, deliveries, acknowledgements: each in the order of the lane
+//   S begin → S delivered → S end, R end
+//   S begin, R begin → R landing → R end
+//   R end, end of all combines that read its slot → R released, in the order of the lane
+//   n − slots released → n begin (send)
+//   n − slots end → begin of the combine that stages n
+//
+// What the strictest runner adds: begins in IssueOrder; a receive begins when slice n − slots is
 // released; a group begins when all rounds of the one before are done.
 #ifndef MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 #define MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_

@@ -17,8 +17,7 @@ int CountSteps(const Program& program, StepKind kind) {
                                         [&](const Step& step) { return step.kind == kind; }));
 }
 
-// How often a combine or a send reads, or anything writes, some block of a buffer of local rank
-// `local`.
+// How often combines, or else sends, read a block of a buffer of local rank `local`.
 int CountReads(const Program& program, Space space, uint16_t local, bool by_sends) {
   int reads = 0;
   for (const Step& step : program.steps) {
@@ -114,6 +113,15 @@ TEST(RingPlan, OneHostIsOneCombinePerOutputAndNoLane) {
   EXPECT_EQ(all_reduce.programs[1].steps[0].combines[0].destinations.size(), 4u);
 }
 
+TEST(RingPlan, TheLongestRingHasAPlan) {
+  const ChannelOrders orders = VariedOrders(kMaxHosts, 1);
+  const Layout layout = BlockLayout(std::vector<int>(kMaxHosts, 2));
+  const auto plan =
+      BuildRingPlan({.kind = OpKind::kAllReduce, .scaled = true}, layout, orders, HostIndex(0));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(CountSteps(plan->programs[0], StepKind::kSend), 2 * (kMaxHosts - 1));
+}
+
 TEST(RingPlan, FollowsTheOrderOfItsChannel) {
   const ChannelOrders orders{
       {{HostIndex(0), HostIndex(2), HostIndex(1)}, {HostIndex(1), HostIndex(2), HostIndex(0)}}};
@@ -155,7 +163,9 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
 
 TEST(RingPlan, RefusesBrokenLayouts) {
   const PlanKey good{.kind = OpKind::kAllReduce};
-  EXPECT_THAT(Refusal(good, {}, VariedOrders(1, 1)), HasSubstr("without hosts"));
+  EXPECT_THAT(Refusal(good, {}, VariedOrders(1, 1)), HasSubstr("layout with 0 hosts"));
+  EXPECT_THAT(Refusal(good, BlockLayout(std::vector<int>(kMaxHosts + 1, 1)), VariedOrders(1, 1)),
+              HasSubstr("layout with 4097 hosts"));
   EXPECT_THAT(Refusal(good, BlockLayout({1, 0}), VariedOrders(2, 1)),
               HasSubstr("host 1 has 0 ranks"));
   EXPECT_THAT(Refusal(good, BlockLayout({kMaxLocalRanks + 1}), VariedOrders(1, 1)),
