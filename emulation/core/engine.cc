@@ -88,7 +88,9 @@ Point Engine::Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vec
     if (!queue.active) active_.push_back(&queue);
     queue.active = true;
     Changed();
-    if (!caller_waits && watching_ == 0) NudgeBackground();
+    // Who waits looks after words, but moves memory for its own streams alone.
+    const bool heavy = CostOf(queue.entries.front().work) != Cost::kInstant;
+    if (!caller_waits && (heavy || watching_ == 0)) NudgeBackground();
   }
   return point;
 }
@@ -105,7 +107,8 @@ void Engine::AddLegacyOrder(const Stream& stream, std::vector<Point>* after) {
   if (!stream.options.blocking) return;
   Gpu& gpu = gpus_[stream.options.gpu];
   if (stream.options.kind != StreamKind::kLegacy) {
-    after->push_back({gpu.legacy, gpu.legacy->enqueued_});
+    const bool busy = gpu.legacy->completed_ < gpu.legacy->enqueued_;
+    if (busy) after->push_back({gpu.legacy, gpu.legacy->enqueued_});
     return;
   }
   for (const std::weak_ptr<Stream>& weak : gpu.streams) {
@@ -176,11 +179,13 @@ void Engine::FinishHead(HardwareQueue& queue) {
   Changed();
 }
 
-// Does all work in all queues that takes no time. Returns whether there was any.
+// Does all work in all queues that takes no time. Returns whether there was any, and tells whether a
+// queue is left with work that could run and takes longer.
 bool Engine::AdvanceInstant() {
   bool any = false;
   for (bool again = true; again;) {
     again = false;
+    heavy_ready_ = false;
     for (size_t i = 0; i < active_.size();) {
       HardwareQueue& queue = *active_[i];
       while (HeadReady(queue) && CostOf(queue.entries.front().work) == Cost::kInstant) {
@@ -188,6 +193,7 @@ bool Engine::AdvanceInstant() {
         FinishHead(queue);
         any = again = true;
       }
+      heavy_ready_ |= HeadReady(queue) && !queue.offered;
       if (queue.active) ++i;  // else the next one has taken its place
     }
   }
@@ -246,8 +252,10 @@ void Engine::Wait(std::span<const Point> points) {
   for (;;) {
     bool progress = AdvanceInstant();
     if (AllReached(points)) break;
-    progress |= RunOneNeeded(lock, points, Allowance{}, true);
+    const bool ran = RunOneNeeded(lock, points, Allowance{}, true);
     if (AllReached(points)) break;
+    if (!ran && heavy_ready_) NudgeBackground();  // somebody else's work
+    progress |= ran;
     const Clock::time_point now = Clock::now();
     if (progress) {
       spin_until = now + kSpin;

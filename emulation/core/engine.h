@@ -148,6 +148,7 @@ class Engine {
   uint64_t search_ = 0;                 // current value of HardwareQueue::mark
   uint64_t activity_ = 0;               // grows with each enqueueing and each end of work
   int watching_ = 0;                    // threads in Wait that look after all words
+  bool heavy_ready_ = false;            // AdvanceInstant left work that is ready and not instant
 
   // A futex: changes whenever a sleeping thread should look again. Sleepers read it under the lock.
   std::atomic<uint32_t> generation_{0};

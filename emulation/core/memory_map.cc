@@ -161,6 +161,17 @@ CUresult MemoryMap::Unregister(void* address) {
   return region ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
+void MemoryMap::FreeAllOf(int gpu) {
+  std::vector<uintptr_t> bases;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [base, region] : regions_) {
+      if (region.gpu == gpu) bases.push_back(base);
+    }
+  }
+  for (const uintptr_t base : bases) Free(base);  // refuses what is not the GPU's
+}
+
 CUresult MemoryMap::Export(CUdeviceptr address, CUipcMemHandle* handle) const {
   static_assert(sizeof(CUipcMemHandle) == sizeof(MccsEmulationIpcHandle));
   const std::optional<Region> region = Find(address);

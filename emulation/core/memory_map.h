@@ -70,6 +70,8 @@ class MemoryMap {
   CUresult Free(CUdeviceptr address);
   CUresult FreeHost(void* address);
   CUresult Unregister(void* address);
+  // All memory that the GPU gave, is given back; registered and imported memory stays.
+  void FreeAllOf(int gpu);
 
   // The handle of the allocation that begins at `address`.
   CUresult Export(CUdeviceptr address, CUipcMemHandle* handle) const;

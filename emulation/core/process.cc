@@ -1,6 +1,7 @@
 #include "emulation/core/process.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <utility>
@@ -41,9 +42,23 @@ CUresult PeerAccess::Disable(int gpu, int peer) {
   return removed ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
+// The main thread's state stays: a program's static destructors, which run after those of its thread's
+// variables, may still use CUDA.
 ThreadState& CurrentThread() {
-  thread_local ThreadState state;
-  return state;
+  thread_local ThreadState* state = nullptr;
+  struct Reaper {
+    ~Reaper() {
+      if (getpid() == gettid()) return;
+      delete state;
+      state = nullptr;
+    }
+  };
+  if (state == nullptr) {
+    state = new ThreadState;
+    thread_local Reaper reaper;
+    static_cast<void>(reaper);
+  }
+  return *state;
 }
 
 CUresult StartProcess() {

@@ -52,6 +52,17 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
+// Gives the GPU's memory back once its work is done. Streams and events stay usable: programs that
+// reset a device at their end destroy them in either order.
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  MCCS_ENTER(session);
+  if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  session.gpu = device;
+  mccs::emulation::WaitForGpu(session);
+  session.process->memory.FreeAllOf(device);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetCurrent(CUcontext* context) {
   MCCS_ENTER(session);
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;

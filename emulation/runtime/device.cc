@@ -105,6 +105,14 @@ cudaError_t cudaDeviceSynchronize(void) {
   return WithContext([] { return cuCtxSynchronize(); });
 }
 
+cudaError_t cudaDeviceReset(void) {
+  return WithContext([] {
+    CUdevice device = 0;
+    const CUresult result = cuCtxGetDevice(&device);
+    return result == CUDA_SUCCESS ? cuDevicePrimaryCtxReset(device) : result;
+  });
+}
+
 cudaError_t cudaDriverGetVersion(int* version) { return Report(cuDriverGetVersion(version)); }
 
 cudaError_t cudaRuntimeGetVersion(int* version) {

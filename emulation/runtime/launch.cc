@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "emulation/runtime/entry.h"
 
@@ -35,7 +34,11 @@ struct LaunchConfiguration {
   size_t shared_bytes;
   cudaStream_t stream;
 };
-thread_local std::vector<LaunchConfiguration> pending_configurations;
+// Launches within the evaluation of a launch's arguments nest; hardly ever more than twice. An array,
+// because it outlives the thread's other variables.
+constexpr size_t kMaxNestedLaunches = 16;
+thread_local LaunchConfiguration pending_configurations[kMaxNestedLaunches];
+thread_local size_t pending_count = 0;
 
 CUresult AddressOfVariable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
   CUdevice device = 0;
@@ -115,19 +118,21 @@ void __cudaRegisterVar(void**, char* host_variable, char*, const char*, int, siz
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, CUstream stream) {
-  mccs::emulation::pending_configurations.push_back({grid, block, shared_bytes, stream});
+  using namespace mccs::emulation;
+  if (pending_count == kMaxNestedLaunches) return 1;
+  pending_configurations[pending_count++] = {grid, block, shared_bytes, stream};
   return 0;
 }
 
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_bytes,
                                        void* stream) {
-  auto& pending = mccs::emulation::pending_configurations;
-  if (pending.empty()) return Report(cudaErrorMissingConfiguration);
-  *grid = pending.back().grid;
-  *block = pending.back().block;
-  *shared_bytes = pending.back().shared_bytes;
-  *static_cast<cudaStream_t*>(stream) = pending.back().stream;
-  pending.pop_back();
+  using namespace mccs::emulation;
+  if (pending_count == 0) return Report(cudaErrorMissingConfiguration);
+  const LaunchConfiguration& last = pending_configurations[--pending_count];
+  *grid = last.grid;
+  *block = last.block;
+  *shared_bytes = last.shared_bytes;
+  *static_cast<cudaStream_t*>(stream) = last.stream;
   return cudaSuccess;
 }
 

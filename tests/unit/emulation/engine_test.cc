@@ -247,6 +247,29 @@ TEST(EngineQueues, ABlockedHostFunctionHoldsUpItsOwnStreamAlone) {
   engine.Wait(engine.PendingOf(blocked));
 }
 
+TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
+  Engine& engine = NewEngine(8);
+  const auto blocked = engine.CreateStream({.blocking = false});
+  const auto working = engine.CreateStream({.blocking = false});
+  wire::FenceLine gate{};
+  const Point done = engine.Enqueue(blocked, AtLeast(FenceWord(&gate), 1));
+  std::thread waiter([&] { engine.Wait({&done, 1}); });
+  std::vector<char> bytes(4096);
+  for (uint64_t round = 1; round <= 20; ++round) {
+    // Long enough between the rounds for every thread to have gone to sleep.
+    std::this_thread::sleep_for(milliseconds(3));
+    uint64_t word = 0;
+    const auto start = std::chrono::steady_clock::now();
+    engine.Enqueue(working,
+                   FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
+    engine.Enqueue(working, WriteWord{PlainWord(&word), 1});
+    ASSERT_TRUE(Becomes([&] { return Load(word) == 1; }));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(500));
+  }
+  wire::SignalFence(gate, 1);
+  waiter.join();
+}
+
 // Three threads with streams of their own pass a token round and round by fences, waiting, asking or
 // leaving it to the background as chance has it.
 TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {

@@ -20,6 +20,7 @@ void __cudaRegisterFunction(void**, const char* host_function, char*, const char
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, CUstream);
 cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*);
+cudaError_t cudaGLSetGLDevice();  // as a function that nobody here will ever need
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 }
 
@@ -129,10 +130,24 @@ TEST_F(Runtime, AKernelWithoutAHostVersionFailsAndIsNamedOnce) {
 
 TEST_F(Runtime, WhatIsNotImplementedSaysSoOnce) {
   testing::internal::CaptureStderr();
-  EXPECT_EQ(cudaDeviceReset(), cudaErrorNotSupported);
-  EXPECT_EQ(cudaDeviceReset(), cudaErrorNotSupported);
+  EXPECT_EQ(cudaGLSetGLDevice(), cudaErrorNotSupported);
+  EXPECT_EQ(cudaGLSetGLDevice(), cudaErrorNotSupported);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "emulated CUDA: cudaDeviceReset is not implemented\n");
+            "emulated CUDA: cudaGLSetGLDevice is not implemented\n");
+}
+
+TEST_F(Runtime, AResetGivesTheMemoryBack) {
+  ASSERT_EQ(cudaSetDevice(5), cudaSuccess);
+  size_t before = 0;
+  size_t after = 0;
+  size_t total = 0;
+  void* device = nullptr;
+  ASSERT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&device, 1 << 20), cudaSuccess);
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  ASSERT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(cudaFree(device), cudaErrorInvalidValue);
 }
 
 TEST_F(Runtime, ErrorsHaveNamesAndTexts) {
