@@ -83,7 +83,8 @@ absl::Status Job::Start(const JobProcess& process) {
   MCCS_ASSIGN_OR_RETURN(pid_t pid, Spawn(spawn));
   processes_.push_back({process.label, pid});
   for (int i = 0; i < 2 && options_.prefixed; ++i) {
-    streams_.push_back({std::move(ours[i]), i + 1, LinePrefixer(process.prefix)});
+    const int to = i == 0 ? options_.output : options_.error;
+    streams_.push_back({std::move(ours[i]), to, LinePrefixer(process.prefix)});
   }
   return absl::OkStatus();
 }

@@ -30,6 +30,9 @@ struct JobOptions {
   // After a failure or a signal the others get this long to end by themselves, then SIGTERM; then
   // this long again, then SIGKILL.
   int64_t grace_ns = 5 * kNsPerSec;
+  // Where prefixed lines go.
+  int output = 1;
+  int error = 2;
   // The lab ends when this process does: so does the job. 0: nobody to watch.
   pid_t supervisor = 0;
 };

@@ -18,9 +18,9 @@ absl::StatusOr<std::string> FindProgram(const std::string& program,
                                         const std::string& path_variable);
 
 struct SpawnOptions {
-  std::string file;               // of FindProgram
-  std::vector<std::string> argv;  // argv[0] included
-  Environment environment;
+  std::string file;                 // of FindProgram
+  std::vector<std::string> argv{};  // argv[0] included
+  Environment environment{};
   // Descriptors that become 0, 1 and 2; negative inherits ours.
   int input = -1;
   int output = -1;

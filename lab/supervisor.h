@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "lab/environment.h"
 #include "lab/lab_directory.h"
 #include "lab/lab_state.h"
@@ -28,6 +29,8 @@ struct LabPlan {
   Products products;
   // Of the daemons.
   Environment environment;
+  // A daemon that has not ended this long after SIGTERM is killed.
+  int64_t stop_grace_ns = 5 * kNsPerSec;
 };
 
 // Forks the supervisor into the background and blocks until every daemon is ready, or until the lab

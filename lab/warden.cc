@@ -17,7 +17,6 @@ namespace mccs::lab {
 namespace {
 
 constexpr int64_t kReadyDeadlineNs = 30 * kNsPerSec;
-constexpr int64_t kStopGraceNs = 5 * kNsPerSec;
 constexpr int kPollMs = 5;
 
 constexpr char kStarting[] = "starting";
@@ -119,7 +118,7 @@ void Warden::StopDaemons(size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     if (state_.daemons[i].pid > 0) kill(state_.daemons[i].pid, SIGTERM);
   }
-  const MonotonicNs deadline = clock_.Now() + kStopGraceNs;
+  const MonotonicNs deadline = clock_.Now() + plan_.stop_grace_ns;
   while (AnyRuns(first, last) && clock_.Now() < deadline) {
     Pause(kPollMs);
     HandleSignals();

@@ -1,0 +1,61 @@
+#include "lab/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mccs::lab {
+namespace {
+
+using testing::Contains;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+const HostFacts kFacts{
+    .host = "h1", .socket = "/x/mccsd.sock", .controller_endpoint = "127.0.0.1:9", .gpus = 3};
+
+TEST(Environment, WhatTheCallerSetPassesThrough) {
+  EXPECT_THAT(With({"A=1", "B=2"}, {{"C", "3"}}), UnorderedElementsAre("A=1", "B=2", "C=3"));
+}
+
+TEST(Environment, AChangeReplacesTheCallersValueOnce) {
+  EXPECT_THAT(With({"A=1", "AB=2", "A=old"}, {{"A", "new"}}),
+              UnorderedElementsAre("AB=2", "A=new"));
+}
+
+TEST(Environment, ANameIsNotFoundByItsBeginning) {
+  EXPECT_EQ(Get({"RANKS=4", "RANK=1"}, "RANK"), "1");
+  EXPECT_EQ(Get({"RANKS=4"}, "RANK"), "");
+}
+
+TEST(HostVariables, OurLibrariesComeBeforeWhatIsPreloadedAlready) {
+  EXPECT_THAT(HostVariables(kFacts, {"/l/a.so", "/l/b.so"}, {"LD_PRELOAD=/other.so"}),
+              Contains(Pair("LD_PRELOAD", "/l/a.so:/l/b.so:/other.so")));
+  EXPECT_THAT(HostVariables(kFacts, {"/l/a.so"}, {}), Contains(Pair("LD_PRELOAD", "/l/a.so")));
+}
+
+TEST(HostVariables, NameTheHostsSocketControllerAndGpus) {
+  EXPECT_THAT(
+      HostVariables(kFacts, {}, {}),
+      UnorderedElementsAre(Pair("LD_PRELOAD", ""), Pair("MCCS_SOCKET", "/x/mccsd.sock"),
+                           Pair("MCCS_CONTROLLER", "127.0.0.1:9"), Pair("MCCS_EMULATED_GPUS", "3"),
+                           Pair("MCCS_EMULATED_HOST", "h1")));
+}
+
+TEST(RankVariables, AreTorchruns) {
+  EXPECT_THAT(RankVariables({.rank = 3,
+                             .world_size = 4,
+                             .local_rank = 1,
+                             .local_world_size = 2,
+                             .master_address = "127.0.0.1",
+                             .master_port = 29500}),
+              UnorderedElementsAre(Pair("RANK", "3"), Pair("WORLD_SIZE", "4"),
+                                   Pair("LOCAL_RANK", "1"), Pair("LOCAL_WORLD_SIZE", "2"),
+                                   Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
+}
+
+TEST(ExportLines, AShellReadsBackWhatWasMeant) {
+  EXPECT_EQ(ExportLines({{"A", "it's"}, {"B", "$x y"}}), "export A='it'\\''s'\nexport B='$x y'\n");
+}
+
+}  // namespace
+}  // namespace mccs::lab

@@ -1,0 +1,26 @@
+// Stands in for mccsd and mccs-controller: serves (by writing its endpoint) until SIGTERM.
+// FAKE_FAILS names a daemon that exits with 3 instead, FAKE_IS_DEAF one that does not hear SIGTERM.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+int main(int argc, char** argv) {
+  if (argc != 3 || std::string(argv[1]) != "--config") return 2;
+  std::filesystem::path folder = std::filesystem::path(argv[2]).parent_path();
+  auto is_named_by = [&](const char* variable) {
+    const char* name = std::getenv(variable);
+    return name != nullptr && folder.filename() == name;
+  };
+  std::printf("the fake %s\n", folder.filename().c_str());
+  std::fflush(stdout);
+  if (is_named_by("FAKE_FAILS")) return 3;
+  if (is_named_by("FAKE_IS_DEAF")) std::signal(SIGTERM, SIG_IGN);
+  std::ofstream(folder / "mccsd.sock") << "";
+  std::ofstream(folder / "endpoint") << "127.0.0.1:1\n";
+  while (true) pause();
+}

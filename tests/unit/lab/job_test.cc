@@ -1,0 +1,132 @@
+#include "lab/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "lab/child_processes.h"
+#include "tests/unit/lab/temporary_folder.h"
+
+namespace mccs::lab {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kNoPatienceNs = 50 * kNsPerMs;
+constexpr int64_t kPatienceNs = 60 * kNsPerSec;
+
+// Collects what a job prints.
+class Transcript {
+ public:
+  Transcript() : fd_(memfd_create("transcript", MFD_CLOEXEC)) {}
+  int fd() const { return fd_.get(); }
+  std::string Text() const {
+    std::string text(lseek(fd_.get(), 0, SEEK_END), '\0');
+    EXPECT_EQ(pread(fd_.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    return text;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+struct Outcome {
+  int exit_status;
+  std::string output;
+  std::string error;
+};
+
+// One shell script per rank.
+Outcome RunScripts(const std::vector<std::string>& scripts, JobOptions options) {
+  std::vector<JobProcess> processes;
+  for (size_t rank = 0; rank < scripts.size(); ++rank) {
+    processes.push_back({.label = absl::StrCat("rank ", rank),
+                         .prefix = absl::StrCat("[", rank, "] "),
+                         .spawn = {.file = "/bin/sh",
+                                   .argv = {"sh", "-c", scripts[rank]},
+                                   .environment = {"PATH=/bin:/usr/bin"}}});
+  }
+  Transcript output;
+  Transcript error;
+  options.output = output.fd();
+  options.error = error.fd();
+  absl::StatusOr<int> status = Job(options).Run(processes);
+  EXPECT_TRUE(status.ok()) << status.status();
+  return {status.value_or(-1), output.Text(), error.Text()};
+}
+
+TEST(Job, AllWellIsStatusZeroAndEveryLineHasItsRank) {
+  Outcome outcome = RunScripts({"echo zero; echo oops >&2", "printf one"}, {});
+  EXPECT_EQ(outcome.exit_status, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("[0] zero\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("[1] one\n"));
+  EXPECT_EQ(outcome.error, "[0] oops\n");
+}
+
+TEST(Job, TheFirstFailureGivesTheStatusAndTheOthersMayFinish) {
+  TemporaryFolder folder;
+  std::string fifo = folder.path() + "/first-failed";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  // Rank 1 goes on only after rank 0 has ended its own.
+  Outcome outcome = RunScripts({absl::StrCat("exec 3>", fifo, "; exit 7"),
+                                absl::StrCat("read x <", fifo, "; sleep 0.1; echo done; exit 9")},
+                               {.grace_ns = kPatienceNs});
+  EXPECT_EQ(outcome.exit_status, 7);
+  EXPECT_EQ(outcome.output, "[1] done\n");
+}
+
+TEST(Job, WhoDoesNotEndAfterAFailureIsTerminatedAndThenKilled) {
+  Outcome outcome = RunScripts({"exit 3", "trap 'echo told' TERM; while :; do sleep 0.01; done"},
+                               {.grace_ns = kNoPatienceNs});
+  EXPECT_EQ(outcome.exit_status, 3);
+  EXPECT_THAT(outcome.output, HasSubstr("[1] told\n"));
+}
+
+TEST(Job, DeathBySignalIsAStatusAbove128) {
+  EXPECT_EQ(RunScripts({"kill -9 $$"}, {}).exit_status, 128 + SIGKILL);
+}
+
+TEST(Job, WhatTheProgramsLeaveRunningEndsWithTheJob) {
+  TemporaryFolder folder;
+  std::string pid_file = folder.path() + "/pid";
+  Outcome outcome = RunScripts({absl::StrCat("setsid sleep 1000 & echo $! >", pid_file)}, {});
+  EXPECT_EQ(outcome.exit_status, 0);
+  pid_t left = 0;
+  std::ifstream(pid_file) >> left;
+  ASSERT_GT(left, 0);
+  EXPECT_EQ(kill(left, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+TEST(Job, ASignalToTheLauncherReachesTheProgramsAndIsTheStatus) {
+  Outcome outcome = RunScripts(
+      {"trap 'echo interrupted; exit 0' INT; kill -INT $PPID; while :; do sleep 0.01; done"},
+      {.grace_ns = kPatienceNs});
+  EXPECT_EQ(outcome.exit_status, 128 + SIGINT);
+  EXPECT_THAT(outcome.output, HasSubstr("[0] interrupted\n"));
+}
+
+TEST(Job, EndsWithTheLab) {
+  absl::StatusOr<pid_t> supervisor = Spawn({.file = "/bin/sleep", .argv = {"sleep", "0.1"}});
+  ASSERT_TRUE(supervisor.ok());
+  Outcome outcome =
+      RunScripts({"sleep 1000"}, {.grace_ns = kPatienceNs, .supervisor = *supervisor});
+  EXPECT_EQ(outcome.exit_status, 1);
+}
+
+TEST(Job, OneProgramThatCannotStartEndsWhatHadStarted) {
+  SpawnOptions good{.file = "/bin/sleep", .argv = {"sleep", "1000"}};
+  SpawnOptions bad{.file = "/nowhere", .argv = {"nowhere"}};
+  absl::StatusOr<int> status = Job({}).Run({{"rank 0", "", good}, {"rank 1", "", bad}});
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(ReapChildren().empty());
+}
+
+}  // namespace
+}  // namespace mccs::lab

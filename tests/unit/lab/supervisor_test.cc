@@ -1,0 +1,148 @@
+#include "lab/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/lab/temporary_folder.h"
+
+namespace mccs::lab {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kPatienceMs = 20'000;
+
+template <typename Condition>
+bool Eventually(Condition condition) {
+  for (int waited_ms = 0; waited_ms < kPatienceMs; waited_ms += 5) {
+    if (condition()) return true;
+    poll(nullptr, 0, 5);
+  }
+  return false;
+}
+
+// A process that has ended, whether or not anybody has waited for it.
+bool IsGone(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string id, name, state;
+  return !(file >> id >> name >> state) || state == "Z" || state == "X";
+}
+
+pid_t ParentOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string id, name, state;
+  pid_t parent = 0;
+  file >> id >> name >> state >> parent;
+  return parent;
+}
+
+class SupervisorTest : public testing::Test {
+ protected:
+  LabPlan Plan(Environment environment = {}) {
+    return {.name = "t",
+            .size = {.hosts = 2, .gpus_per_host = 2},
+            .products = {.lab = "", .mccsd = FAKE_DAEMON, .controller = FAKE_DAEMON, .preload = {}},
+            .environment = std::move(environment),
+            .stop_grace_ns = 200 * kNsPerMs};
+  }
+
+  // Everything that the lab consists of.
+  std::vector<pid_t> Start(Environment environment = {}) {
+    absl::Status status = StartLab(Plan(std::move(environment)), directories_);
+    EXPECT_TRUE(status.ok()) << status;
+    absl::StatusOr<LabState> state = ReadState(paths_);
+    EXPECT_TRUE(state.ok()) << state.status();
+    EXPECT_TRUE(state->ready);
+    keeper_ = state->supervisor_pid;
+    warden_ = ParentOf(state->daemons.front().pid);
+    std::vector<pid_t> processes = {keeper_, warden_};
+    for (const DaemonState& daemon : state->daemons) processes.push_back(daemon.pid);
+    return processes;
+  }
+
+  void ExpectNothingLeft(const std::vector<pid_t>& processes) {
+    for (pid_t process : processes) {
+      EXPECT_TRUE(Eventually([&] { return IsGone(process); })) << process;
+    }
+    EXPECT_FALSE(directories_.IsHeld("t").value());
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  }
+
+  TemporaryFolder folder_;
+  LabDirectories directories_{folder_.path()};
+  LabPaths paths_ = directories_.PathsOf("t");
+  pid_t keeper_ = 0;
+  pid_t warden_ = 0;
+};
+
+TEST_F(SupervisorTest, DownLeavesNothing) {
+  std::vector<pid_t> processes = Start();
+  EXPECT_EQ(processes.size(), 5u);
+  EXPECT_TRUE(StopLab("t", directories_).ok());
+  ExpectNothingLeft(processes);
+  EXPECT_EQ(StopLab("t", directories_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(SupervisorTest, ADaemonThatIgnoresSigtermIsKilled) {
+  std::vector<pid_t> processes = Start({"FAKE_IS_DEAF=h1"});
+  EXPECT_TRUE(StopLab("t", directories_).ok());
+  ExpectNothingLeft(processes);
+}
+
+TEST_F(SupervisorTest, KillingTheKeeperLeavesNothing) {
+  std::vector<pid_t> processes = Start();
+  kill(keeper_, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(paths_.root); }));
+  ExpectNothingLeft(processes);
+}
+
+TEST_F(SupervisorTest, KillingTheWardenLeavesNothing) {
+  std::vector<pid_t> processes = Start();
+  kill(warden_, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists(paths_.root); }));
+  ExpectNothingLeft(processes);
+}
+
+TEST_F(SupervisorTest, KillingBothLeavesNoProcessAndTheNextLookRemovesTheFolder) {
+  std::vector<pid_t> processes = Start();
+  kill(keeper_, SIGSTOP);  // so that it cannot clean up in between
+  kill(warden_, SIGKILL);
+  kill(keeper_, SIGKILL);
+  ExpectNothingLeft(processes);
+}
+
+TEST_F(SupervisorTest, ADaemonThatEndsAtStartIsNamedWithItsLogAndNothingIsLeft) {
+  absl::Status status = StartLab(Plan({"FAKE_FAILS=h1"}), directories_);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("h1 exited with status 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the fake h1"));
+  ExpectNothingLeft({});
+}
+
+TEST_F(SupervisorTest, ADaemonThatDiesLaterIsOnRecordAndTheLabGoesOn) {
+  std::vector<pid_t> processes = Start();
+  absl::StatusOr<LabState> state = ReadState(paths_);
+  ASSERT_TRUE(state.ok());
+  kill(state->daemons[2].pid, SIGKILL);
+  EXPECT_TRUE(
+      Eventually([&] { return ReadState(paths_)->daemons[2].condition == "killed by signal 9"; }));
+  EXPECT_EQ(ReadState(paths_)->daemons[1].condition, "ready");
+  EXPECT_TRUE(StopLab("t", directories_).ok());
+  ExpectNothingLeft(processes);
+}
+
+TEST_F(SupervisorTest, ASecondLabOfTheSameNameIsRefused) {
+  std::vector<pid_t> processes = Start();
+  EXPECT_THAT(std::string(StartLab(Plan(), directories_).message()), HasSubstr("up already"));
+  EXPECT_TRUE(StopLab("t", directories_).ok());
+  ExpectNothingLeft(processes);
+}
+
+}  // namespace
+}  // namespace mccs::lab

@@ -1,0 +1,32 @@
+// A folder that goes with the test.
+#ifndef MCCS_TESTS_UNIT_LAB_TEMPORARY_FOLDER_H_
+#define MCCS_TESTS_UNIT_LAB_TEMPORARY_FOLDER_H_
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/check.h"
+
+namespace mccs::lab {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { MCCS_CHECK(mkdtemp(path_.data()) != nullptr); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/mccs-test-XXXXXX";
+};
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_TESTS_UNIT_LAB_TEMPORARY_FOLDER_H_
