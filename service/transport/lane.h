@@ -13,6 +13,9 @@
 // delivered and go on from there. Until then the lane is stalled, not failed; whoever owns the lane
 // decides how long that may last.
 //
+// An engine may sleep once Poll has returned false on each of its lanes since the last Post,
+// Release or Attach: what is due later comes with an event of the network.
+//
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_H_
 #define MCCS_SERVICE_TRANSPORT_LANE_H_
@@ -85,7 +88,7 @@ class SendLane {
   // The number that the next Post gets.
   virtual SliceNumber next() const = 0;
 
-  // Moves bytes. True when any moved.
+  // Moves bytes. True when any moved or the status changed.
   virtual bool Poll() = 0;
 
   // Gives the lane its (next) connection, already authenticated. Unfinished slices go out again.
@@ -114,10 +117,10 @@ class RecvLane {
   // Says where the payload of slice `n` shall go instead of its slot. Taken if not a byte of its
   // payload has arrived yet, else false: the slice lands (or landed) in its slot and the caller
   // copies; false also for a slice beyond the window of slots and for more than kMaxSlicePieces. A
-  // later Expect of the same slice takes the place of an earlier one. Direct landing happens only
-  // if the header's tag equals `tag` and the length is the sum of the pieces; otherwise the slice
-  // goes to its slot, where the owner finds the difference. LIFETIME: the memory until Landed(n) ≠
-  // kNotYet or the lane is gone. The span is copied.
+  // later Expect of the same slice takes the place of an earlier one, or is refused and leaves it.
+  // Direct landing happens only if the header's tag equals `tag` and the length is the sum of the
+  // pieces; otherwise the slice goes to its slot, where the owner finds the difference. LIFETIME:
+  // the memory until Landed(n) ≠ kNotYet or the lane is gone. The span is copied.
   virtual bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) = 0;
 
   // What has become of slice `n`. Slices land in the order of their numbers.
@@ -135,6 +138,7 @@ class RecvLane {
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
 
+  // As SendLane's.
   virtual bool Poll() = 0;
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;
   virtual absl::Status status() const = 0;

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -114,8 +115,11 @@ absl::Status SocketConnection::Break(std::string_view what, int error) {
 
 class SocketListener final : public Listener {
  public:
-  SocketListener(Reactor& reactor, UniqueFd fd)
-      : reactor_(reactor), fd_(std::move(fd)), local_(LocalEndpoint(fd_.get())) {}
+  SocketListener(Reactor& reactor, const SocketOptions& options, UniqueFd fd)
+      : reactor_(reactor),
+        options_(options),
+        fd_(std::move(fd)),
+        local_(LocalEndpoint(fd_.get())) {}
   ~SocketListener() override {
     if (watched_) reactor_.Unwatch(fd_.get());
   }
@@ -131,6 +135,7 @@ class SocketListener final : public Listener {
 
  private:
   Reactor& reactor_;
+  const SocketOptions options_;
   UniqueFd fd_;
   Endpoint local_;
   Readiness readiness_;
@@ -154,9 +159,17 @@ absl::StatusOr<UniqueFd> OpenSocket(int family, const SocketOptions& options) {
   return fd;
 }
 
-void SendAtOnce(int fd) {
+// What a stream is given whichever end opened it.
+void SetUpStream(int fd, const SocketOptions& options) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // Unanswered data, and while there is none to send, unanswered probes.
+  const unsigned int dead_after_ms = static_cast<unsigned int>(options.dead_after_ms);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_after_ms, sizeof(dead_after_ms));
+  const int probe_after_s = std::max(options.dead_after_ms / 3000, 1);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probe_after_s, sizeof(probe_after_s));
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probe_after_s, sizeof(probe_after_s));
 }
 
 void ResetOnClose(int fd) {
@@ -177,7 +190,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketListener::Accept() {
     if (WouldBlock(error) || error == ECONNABORTED || error == EPROTO) return nullptr;
     return absl::ErrnoToStatus(error, absl::StrCat("accepting at ", ToString(local_)));
   }
-  SendAtOnce(fd.get());
+  SetUpStream(fd.get(), options_);
   auto connection = std::make_unique<SocketConnection>(reactor_, std::move(fd), ToEndpoint(from));
   if (absl::Status status = connection->Watch(); !status.ok()) return status;
   return connection;
@@ -216,7 +229,7 @@ absl::StatusOr<std::unique_ptr<Listener>> SocketNetwork::Listen(const Endpoint& 
       listen(fd->get(), kListenBacklog) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat("listening at ", ToString(at)));
   }
-  auto listener = std::make_unique<SocketListener>(reactor_, *std::move(fd));
+  auto listener = std::make_unique<SocketListener>(reactor_, options_, *std::move(fd));
   if (absl::Status status = listener->Watch(); !status.ok()) return status;
   return listener;
 }
@@ -227,7 +240,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
   if (!address.ok()) return address.status();
   absl::StatusOr<UniqueFd> fd = OpenSocket(address->family(), options_);
   if (!fd.ok()) return fd.status();
-  SendAtOnce(fd->get());
+  SetUpStream(fd->get(), options_);
   if (absl::Status status = BindSource(fd->get(), address->family(), options); !status.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat("connecting to ", ToString(to), ": ", status.message()));

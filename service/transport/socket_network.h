@@ -25,6 +25,9 @@ struct SocketOptions {
   // bandwidth × delay (a fixed size would cap a long path). See bench/lane_bench.cc for loopback.
   int send_buffer_bytes = 0;
   int receive_buffer_bytes = 0;
+  // A peer that has not answered for so long is gone (its host, or the way there), and the stream
+  // breaks. A process that dies is noticed at once, by its kernel's word.
+  int dead_after_ms = 15'000;
 };
 
 class SocketNetwork final : public Network {

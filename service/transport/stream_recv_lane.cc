@@ -77,8 +77,8 @@ bool StreamRecvLane::Poll() {
   if (link_.get() == nullptr) return false;
   bool moved = false;
   for (int i = 0; i < kMaxReadsPerPoll && ReadSome(); ++i) moved = true;
-  if (link_.get() == nullptr) return moved;
-  return FlushAcks(moved) || moved;
+  if (link_.get() != nullptr && FlushAcks(moved)) moved = true;
+  return moved || link_.get() == nullptr;
 }
 
 void StreamRecvLane::Attach(std::unique_ptr<Connection> connection) {

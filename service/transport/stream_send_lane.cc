@@ -80,7 +80,7 @@ bool StreamSendLane::Poll() {
   if (link_.get() == nullptr) return false;
   bool moved = ReadAcks();
   for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
-  return moved;
+  return moved || link_.get() == nullptr;
 }
 
 void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {

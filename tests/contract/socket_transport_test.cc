@@ -1,5 +1,7 @@
 // The transport contract over loopback sockets.
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "base/check.h"
 #include "base/reactor.h"
@@ -52,6 +54,58 @@ INSTANTIATE_TEST_SUITE_P(
                             [](uint64_t) { return std::make_unique<SocketWorld>("127.0.0.1"); }},
         TransportWorldMaker{"IPv6", [](uint64_t) { return std::make_unique<SocketWorld>("::1"); }}),
     [](const auto& info) { return info.param.name; });
+
+// As in two daemons: each end has a thread, a reactor and a network of its own, and sleeps when it
+// has nothing to do.
+TEST(SocketLanes, TwoEnginesInTwoThreadsSleepAndWakeEachOther) {
+  constexpr SliceNumber kSlices = 300;
+  constexpr LaneShape kShape{.slots = 4, .slot_bytes = 70'000};
+  auto bytes_of = [](SliceNumber n) { return n % 3 == 0 ? size_t{8} : size_t{60'000} + n; };
+  std::unique_ptr<Reactor> reactor = *Reactor::Create();
+  SocketNetwork network(*reactor);
+  std::unique_ptr<Listener> listener = *network.Listen({.host = "127.0.0.1", .port = 0});
+  const Endpoint there = listener->local();
+
+  std::thread sender([&] {
+    std::unique_ptr<Reactor> own = *Reactor::Create();
+    SocketNetwork own_network(*own);
+    std::vector<std::byte> source(kShape.slot_bytes, std::byte{7});
+    std::unique_ptr<SendLane> lane = StreamTransport().MakeSendLane(kShape);
+    lane->Attach(*own_network.Connect(there, {}));
+    while (lane->acknowledged() < kSlices && lane->status().ok()) {
+      bool moved = false;
+      while (lane->next() < kSlices) {
+        const ConstMemRef piece{.data = source.data(), .bytes = bytes_of(lane->next())};
+        if (!lane->Post({&piece, 1}, {})->has_value()) break;
+        moved = true;
+      }
+      if (!lane->Poll() && !moved) own->Wait(-1);
+    }
+    EXPECT_TRUE(lane->status().ok()) << lane->status();
+  });
+
+  std::vector<std::byte> slots(size_t{kShape.slots} * kShape.slot_bytes);
+  std::unique_ptr<RecvLane> lane =
+      StreamTransport().MakeRecvLane(kShape, {.data = slots.data(), .bytes = slots.size()});
+  std::unique_ptr<Connection> accepted;
+  while (accepted == nullptr) {
+    reactor->Wait(-1);
+    accepted = *listener->Accept();
+  }
+  lane->Attach(std::move(accepted));
+  SliceNumber landed = 0;
+  while (lane->status().ok()) {  // until the sender has its last acknowledgement and leaves
+    const bool moved = lane->Poll();
+    const SliceNumber before = landed;
+    while (landed < kSlices && lane->Landed(landed) != Landing::kNotYet) {
+      EXPECT_EQ(lane->Bytes(landed), bytes_of(landed));
+      lane->Release(landed++);
+    }
+    if (!moved && landed == before) reactor->Wait(-1);
+  }
+  sender.join();
+  EXPECT_EQ(landed, kSlices);
+}
 
 }  // namespace
 }  // namespace mccs
