@@ -51,7 +51,7 @@ TEST(Spawn, TheProgramStartsWithNoSignalBlocked) {
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGTERM);
   sigprocmask(SIG_BLOCK, &blocked, &before);
-  std::string output = OutputOf("grep -E 'Sig(Blk|Ign)' /proc/$$/status");
+  std::string output = OutputOf("exec /bin/grep -E 'Sig(Blk|Ign)' /proc/self/status");
   sigprocmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(output, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
