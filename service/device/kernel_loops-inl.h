@@ -268,23 +268,27 @@ class Loop {
 
   template <Writing kWriting>
   void RunTiles(size_t begin, size_t end) {
-    const D d;
-    const size_t lanes = hn::Lanes(d);
     constexpr size_t kTile = kTileBytes / sizeof(Acc);
     HWY_ALIGN Acc tile[kTile];
     for (size_t base = begin; base < end; base += kTile) {
       const size_t n = std::min(kTile, end - base);
-      for (size_t first = 0; first < sources_.size(); first += kSideBySide) {
-        const size_t last = std::min(first + kSideBySide, sources_.size());
-        for (size_t i = 0; i < n; i += lanes) {
-          const size_t some = std::min(lanes, n - i);
-          size_t k = first;
-          V acc = k == 0 ? LoadSome(k++, base + i, some) : hn::Load(d, tile + i);
-          for (; k < last; ++k) acc = Op::Apply(d, acc, LoadSome(k, base + i, some));
-          hn::Store(acc, d, tile + i);
-        }
-      }
+      AccumulateTile(base, n, tile);
       StoreTile<kWriting>(base, n, tile);
+    }
+  }
+
+  HWY_NOINLINE void AccumulateTile(size_t base, size_t n, Acc* tile) const {
+    const D d;
+    const size_t lanes = hn::Lanes(d);
+    for (size_t first = 0; first < sources_.size(); first += kSideBySide) {
+      const size_t last = std::min(first + kSideBySide, sources_.size());
+      for (size_t i = 0; i < n; i += lanes) {
+        const size_t some = std::min(lanes, n - i);
+        size_t k = first;
+        V acc = k == 0 ? LoadSome(k++, base + i, some) : hn::Load(d, tile + i);
+        for (; k < last; ++k) acc = Op::Apply(d, acc, LoadSome(k, base + i, some));
+        hn::Store(acc, d, tile + i);
+      }
     }
   }
 
