@@ -43,7 +43,8 @@ absl::Status CheckListenAddress(const std::string& address) {
   const bool digits = colon != std::string::npos && colon + 1 < address.size() &&
                       address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  if (!digits || host.empty() || (host.find(':') != std::string::npos && !bracketed) ||
+  const bool plain = host.find_first_of("[]:") == std::string::npos;
+  if (!digits || host.empty() || (!plain && !bracketed) ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > std::numeric_limits<uint16_t>::max()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", address, "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));

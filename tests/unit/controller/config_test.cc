@@ -1,0 +1,56 @@
+#include "controller/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+absl::Status Read(const std::string& text, ControllerConfig* config) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/controller-", getpid(), ".yaml");
+  std::ofstream(path) << text;
+  const absl::Status status = ReadControllerConfig(path, config);
+  unlink(path.c_str());
+  return status;
+}
+
+TEST(ControllerConfig, EveryKeyIsRead) {
+  ControllerConfig config;
+  const absl::Status status = Read(
+      "listen: '[::1]:7600'\nstate_dir: /run/mccs\nlog_level: debug\nheartbeat_timeout: 1500ms\n", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.listen, "[::1]:7600");
+  EXPECT_EQ(config.state_dir, "/run/mccs");
+  EXPECT_EQ(config.log_level, LogLevel::kDebug);
+  EXPECT_EQ(config.heartbeat_timeout_ns, 1500 * kNsPerMs);
+}
+
+TEST(ControllerConfig, WrongValuesAreToldWithTheirPlaces) {
+  ControllerConfig config;
+  const absl::Status status =
+      Read("listen: 7500\nlog_level: loud\nheartbeat_timeout: 5\nlisten_on: x\n", &config);
+  const std::string text(status.message());
+  EXPECT_THAT(text, HasSubstr("yaml:1:9: '7500' is no address"));
+  EXPECT_THAT(text, HasSubstr("yaml:2:12: 'loud' is no log level"));
+  EXPECT_THAT(text, HasSubstr("yaml:3:20: '5' is no heartbeat timeout"));
+  EXPECT_THAT(text, HasSubstr("yaml:4:1: unknown key 'listen_on'"));
+}
+
+TEST(ControllerConfig, AddressesToListenOnAreChecked) {
+  for (const char* good : {"0.0.0.0:7500", "[::]:0", "localhost:65535"}) {
+    EXPECT_TRUE(CheckListenAddress(good).ok()) << good;
+  }
+  for (const char* bad : {"", ":", "a:", ":1", "a:b", "a:65536", "a:-1", "::1:7500", "[]:1", "a:99999999999"}) {
+    EXPECT_FALSE(CheckListenAddress(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace mccs

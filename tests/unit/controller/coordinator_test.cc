@@ -1,0 +1,230 @@
+#include "controller/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/operator_view.h"
+#include "tests/unit/controller/announcements.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
+
+class HandClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now; }
+  MonotonicNs now = 1000 * kNsPerSec;
+};
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  // What the coordinator answers to `message`.
+  std::vector<Outgoing> Say(AgentKey agent, const agent::FromAgent& message) {
+    coordinator_.Hear(agent, message);
+    return coordinator_.TakeOutbox();
+  }
+  void ExpectEnded(const std::vector<Outgoing>& out, AgentKey agent, const std::string& why) {
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_EQ(out[0].to, agent);
+    EXPECT_FALSE(out[0].message.has_value());
+    EXPECT_THAT(std::string(out[0].end.message()), HasSubstr(why));
+  }
+  std::string StateOf(int host) { return ListHosts(coordinator_.registry(), clock_.now).hosts(host).state(); }
+  absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
+    return DescribeCommunicator(coordinator_.registry(), id, clock_.now);
+  }
+  size_t communicators() { return coordinator_.registry().communicators().size(); }
+
+  HandClock clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  Coordinator coordinator_{{.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get()};
+};
+
+TEST_F(CoordinatorTest, AHostThatRegistersIsReadyAndLearnsTheHeartbeat) {
+  const auto out = Say(kFirst, Registration(MakeHost("h0", "r1")));
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->registered().heartbeat_every_ns(), kNsPerSec);
+  EXPECT_EQ(out[0].message->registered().heartbeat_timeout_ns(), 3 * kNsPerSec);
+  EXPECT_EQ(StateOf(0), "ready");
+}
+
+TEST_F(CoordinatorTest, ANewCommunicatorIsAnsweredWithARing) {
+  Say(kFirst, Registration(MakeHost("h0", "r1")));
+  Say(kSecond, Registration(MakeHost("h1", "r1")));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(0xabc, {"h1", "h0"}, 2)));
+  ASSERT_EQ(out.size(), 1u);
+  const agent::Propose& propose = out[0].message->propose();
+  EXPECT_EQ(propose.comm_id(), 0xabcu);
+  EXPECT_THAT(propose.strategy().channels(0).ring(), testing::ElementsAre(1, 0));
+  EXPECT_EQ(propose.strategy().channels(1).source_ports_size(), 2);
+}
+
+TEST_F(CoordinatorTest, WhatIsInForceFollowsTheReportsEpoch) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  EXPECT_EQ(Describe("0")->summary().strategy(), "daemon default");
+  EXPECT_EQ(Describe("0")->summary().state(), "starting");
+  Say(kFirst, Reporting(1, 2));
+  EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
+  EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
+  EXPECT_EQ(Describe("0")->summary().state(), "active");
+}
+
+TEST_F(CoordinatorTest, ACommunicatorThatRunsIsRecordedWithoutAProposal) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  EXPECT_TRUE(Say(kFirst, Announcement(running)).empty());
+  EXPECT_EQ(communicators(), 1u);
+}
+
+TEST_F(CoordinatorTest, TheLeadersEndIsTheEndAndAMembersIsNot) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Say(kSecond, Ending(1));
+  EXPECT_EQ(communicators(), 1u);
+  Say(kFirst, Ending(1));
+  EXPECT_EQ(communicators(), 0u);
+}
+
+TEST_F(CoordinatorTest, AFailedReportOfAnyHostIsTheState) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Say(kFirst, Reporting(1, 2));
+  Say(kSecond, Reporting(1, 2, "failed: rank 1 is gone"));
+  EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
+}
+
+TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  for (int i = 0; i < 10; ++i) {
+    clock_.now += 2 * kNsPerSec;
+    EXPECT_TRUE(Say(kFirst, Beat())[0].message->has_heartbeat());
+    coordinator_.Tick();
+    EXPECT_EQ(StateOf(0), "ready");
+  }
+  clock_.now += 3 * kNsPerSec + 1;
+  coordinator_.Tick();
+  EXPECT_THAT(StateOf(0), HasSubstr("lost: silent for more than 3000 ms"));
+  ExpectEnded(coordinator_.TakeOutbox(), kFirst, "silent");
+}
+
+TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Say(kFirst, Announcement(MakeAnnounce(2, {"h0", "h1"})));
+  coordinator_.Gone(kFirst, "its connection closed");
+  EXPECT_THAT(Describe("0000000000000001")->summary().state(), HasSubstr("its leader h0 is not connected"));
+  Say(kSecond, Registration(MakeHost("h0"), {MakeAnnounce(2, {"h0", "h1"})}));
+  EXPECT_EQ(StateOf(0), "ready");
+  EXPECT_EQ(communicators(), 1u);
+  EXPECT_TRUE(Describe("0000000000000002").ok());
+}
+
+TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatStaysAwayAreForgotten) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  coordinator_.Gone(kFirst, "its connection closed");
+  clock_.now += Coordinator::kForgetOrphansAfterNs;
+  coordinator_.Tick();
+  EXPECT_EQ(communicators(), 1u);
+  clock_.now += 1;
+  coordinator_.Tick();
+  EXPECT_EQ(communicators(), 0u);
+}
+
+TEST_F(CoordinatorTest, TheSameDaemonOnANewStreamReplacesItsOldOne) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  const auto out = Say(kSecond, Registration(MakeHost("h0")));
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_EQ(out[0].to, kFirst);
+  EXPECT_FALSE(out[0].message.has_value());
+  EXPECT_TRUE(out[1].message->has_registered());
+  coordinator_.Gone(kFirst, "its connection closed");
+  EXPECT_EQ(StateOf(0), "ready");
+}
+
+TEST_F(CoordinatorTest, AnotherDaemonOfTheSameNameIsRefusedWithBothEndpoints) {
+  Say(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+  const auto out = Say(kSecond, Registration(MakeHost("h0", "", "10.0.0.2:7400")));
+  ExpectEnded(out, kSecond, "10.0.0.1:7400");
+  EXPECT_THAT(std::string(out[0].end.message()), HasSubstr("10.0.0.2:7400"));
+  EXPECT_EQ(StateOf(0), "ready");
+}
+
+TEST_F(CoordinatorTest, AnAgentOfAnotherProtocolIsRefusedAndSeen) {
+  agent::FromAgent message = Registration(MakeHost("h0"));
+  message.mutable_registration()->set_protocol(99);
+  ExpectEnded(Say(kFirst, message), kFirst, "install the same release");
+  EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
+  Say(kSecond, Registration(MakeHost("h0")));
+  EXPECT_EQ(StateOf(0), "ready");
+}
+
+TEST_F(CoordinatorTest, WordsBeforeRegistrationAndASecondRegistrationEndTheStream) {
+  ExpectEnded(Say(kFirst, Beat()), kFirst, "must be Register");
+  Say(kSecond, Registration(MakeHost("h0")));
+  ExpectEnded(Say(kSecond, Registration(MakeHost("h0"))), kSecond, "once per stream");
+  ExpectEnded(Say(kThird, Registration(MakeHost(""))), kThird, "no host name");
+}
+
+TEST_F(CoordinatorTest, NonsenseAboutCommunicatorsChangesNothing) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  agent::Announce bad_ring = MakeAnnounce(1, {"h0", "h1"});
+  bad_ring.mutable_strategy()->mutable_channels(0)->set_ring(0, 7);
+  EXPECT_TRUE(Say(kFirst, Announcement(bad_ring)).empty());
+  EXPECT_TRUE(Say(kFirst, Announcement(MakeAnnounce(0, {"h0"}))).empty());
+  EXPECT_TRUE(Say(kFirst, Announcement(MakeAnnounce(1, {}))).empty());
+  EXPECT_TRUE(Say(kFirst, Reporting(77, 1)).empty());
+  EXPECT_TRUE(Say(kFirst, Ending(77)).empty());
+  EXPECT_EQ(communicators(), 0u);
+
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  EXPECT_TRUE(Say(kSecond, Announcement(MakeAnnounce(1, {"h1"}))).empty()) << "another host leads it";
+  EXPECT_EQ(Describe("0")->summary().hosts(), 2);
+}
+
+TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));
+  Say(kFirst, Announcement(MakeAnnounce(0xac00000000000002, {"h0"})));
+  EXPECT_EQ(Describe("ab")->summary().id(), "ab00000000000001");
+  EXPECT_THAT(std::string(Describe("a").status().message()), HasSubstr("fits 2 communicators"));
+  EXPECT_EQ(Describe("a").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Describe("ff").status().code(), absl::StatusCode::kNotFound);
+  for (const char* id : {"", "xyz", "00000000000000000"}) {
+    EXPECT_EQ(Describe(id).status().code(), absl::StatusCode::kInvalidArgument) << id;
+  }
+}
+
+TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
+  const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
+  const auto report = [](int from, int to) {
+    agent::FromAgent message = Reporting(1, 2);
+    agent::Lane* lane = message.mutable_report()->add_lanes();
+    lane->set_from(from);
+    lane->set_to(to);
+    return message;
+  };
+  Say(kFirst, report(1, 0));
+  Say(kSecond, report(0, 1));
+  const control::CommunicatorDetail detail = *Describe("0");
+  EXPECT_THAT(detail.rings(0).hosts(), testing::ElementsAre("h0", "h1"));
+  ASSERT_EQ(detail.lanes_size(), 2);
+  EXPECT_EQ(detail.lanes(0).from(), "h0");
+  EXPECT_EQ(detail.lanes(0).to(), "h1");
+  EXPECT_EQ(detail.lanes(0).chosen_source_port(), ports[0]);
+  EXPECT_EQ(detail.lanes(1).chosen_source_port(), ports[1]);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,141 @@
+#include "controller/policy/locality_ring.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr CommId kId{42};
+
+CommunicatorView Communicator(CommId id, std::vector<std::string> hosts, int channels) {
+  CommunicatorView view{.id = id, .tenant = "t", .hosts = std::move(hosts), .strategy = {}};
+  view.strategy.set_epoch(1);
+  view.strategy.mutable_lanes()->set_slots(4);
+  view.strategy.mutable_lanes()->set_slot_bytes(4096);
+  view.strategy.set_skew(3);
+  for (int c = 0; c < channels; ++c) {
+    auto* channel = view.strategy.add_channels();
+    for (size_t i = 0; i < view.hosts.size(); ++i) channel->add_ring(static_cast<int>(i));
+  }
+  return view;
+}
+
+HostView Host(const std::string& rack, const std::string& name) {
+  return {.position = {"p", rack, name}, .gpus = 8, .ready = true};
+}
+
+TEST(LocalityRing, TakesTheHostsRackByRack) {
+  const ClusterView view{
+      .hosts = {Host("r1", "h0"), Host("r1", "h2"), Host("r2", "h1"), Host("r2", "h10")},
+      .communicators = {Communicator(kId, {"h0", "h1", "h2", "h10"}, 2)}};
+  const auto strategy = LocalityRing(view, kId);
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  ASSERT_EQ(strategy->channels_size(), 2);
+  for (const auto& channel : strategy->channels()) EXPECT_THAT(channel.ring(), ElementsAre(0, 2, 1, 3));
+}
+
+TEST(LocalityRing, KeepsWhatItDoesNotDecideAndCountsTheEpochUp) {
+  const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
+  const auto strategy = LocalityRing(view, kId);
+  ASSERT_TRUE(strategy.ok());
+  EXPECT_EQ(strategy->epoch(), 2u);
+  EXPECT_EQ(strategy->channels_size(), 3);
+  EXPECT_EQ(strategy->lanes().slots(), 4u);
+  EXPECT_EQ(strategy->skew(), 3u);
+  EXPECT_EQ(strategy->origin(), "locality_ring");
+}
+
+TEST(LocalityRing, OneHostHasNoLanesAndNoPorts) {
+  const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a"}, 1)}};
+  const auto strategy = LocalityRing(view, kId);
+  ASSERT_TRUE(strategy.ok());
+  EXPECT_THAT(strategy->channels(0).ring(), ElementsAre(0));
+  EXPECT_EQ(strategy->channels(0).source_ports_size(), 0);
+}
+
+TEST(LocalityRing, AnUnknownCommunicatorIsNotFound) {
+  EXPECT_EQ(LocalityRing({}, kId).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
+  const ClusterView view{.hosts = {},
+                         .communicators = {Communicator(kId, {"a", "b", "c"}, 4),
+                                           Communicator(CommId(7), {"c", "b"}, 2)}};
+  EXPECT_EQ(LocalityRing(view, kId)->SerializeAsString(), LocalityRing(view, kId)->SerializeAsString());
+}
+
+// Adds communicators one after the other, as they come in life, and looks at every flow of the cluster.
+TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    ClusterView view;
+    std::vector<std::string> names;
+    for (int i = 0; i < 12; ++i) {
+      names.push_back(absl::StrCat("h", i));
+      view.hosts.push_back(Host(absl::StrCat("r", random() % 4), names.back()));
+    }
+    std::set<uint32_t> ports;
+    size_t lanes = 0;
+    for (uint64_t id = 1; id <= 30; ++id) {
+      std::shuffle(names.begin(), names.end(), random);
+      const int hosts = 2 + random() % 6;
+      view.communicators.push_back(
+          Communicator(CommId(id), {names.begin(), names.begin() + hosts}, 1 + random() % 4));
+      const auto strategy = LocalityRing(view, CommId(id));
+      ASSERT_TRUE(strategy.ok()) << strategy.status();
+      view.communicators.back().strategy = *strategy;
+      for (const auto& channel : strategy->channels()) {
+        ASSERT_EQ(channel.source_ports_size(), hosts);
+        std::set<int> ring(channel.ring().begin(), channel.ring().end());
+        ASSERT_EQ(ring.size(), static_cast<size_t>(hosts));
+        EXPECT_EQ(*ring.begin(), 0);
+        EXPECT_EQ(*ring.rbegin(), hosts - 1);
+        for (uint32_t port : channel.source_ports()) {
+          EXPECT_GE(port, 61000u);
+          EXPECT_LE(port, 65535u);
+          ports.insert(port);
+          ++lanes;
+        }
+      }
+    }
+    EXPECT_EQ(ports.size(), lanes);
+  }
+}
+
+TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
+  ClusterView view;
+  const PortRange two{.first = 61000, .last = 61001};
+  // Four lanes, two ports: one port serves two lanes, but never two from the same host.
+  view.communicators.push_back(Communicator(CommId(1), {"a", "b"}, 2));
+  const auto strategy = LocalityRing(view, CommId(1), two);
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  EXPECT_NE(strategy->channels(0).source_ports(0), strategy->channels(1).source_ports(0));
+  EXPECT_NE(strategy->channels(0).source_ports(1), strategy->channels(1).source_ports(1));
+  view.communicators.back().strategy = *strategy;
+
+  // From a to c is another pair of hosts: both ports serve once more.
+  view.communicators.push_back(Communicator(CommId(2), {"a", "c"}, 2));
+  const auto other = LocalityRing(view, CommId(2), two);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_NE(other->channels(0).source_ports(0), other->channels(1).source_ports(0));
+}
+
+TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
+  const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
+  const absl::Status status = LocalityRing(view, kId, {.first = 61000, .last = 61001}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));
+}
+
+}  // namespace
+}  // namespace mccs

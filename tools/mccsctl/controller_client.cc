@@ -1,0 +1,81 @@
+#include "tools/mccsctl/controller_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "proto/operator.grpc.pb.h"
+
+namespace mccs {
+namespace {
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // A proxy for the web is none for us.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+struct ControllerClient::Impl {
+  explicit Impl(const std::string& where)
+      : address(where), stub(control::Operator::NewStub(MakeChannel(where))) {}
+
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                            Reply*),
+                             const Request& request) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(static_cast<int>(kCallSeconds * 1000)));
+    Reply reply;
+    const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
+    if (status.ok()) return reply;
+    return Explain(status);
+  }
+
+  absl::Status Explain(const grpc::Status& status) const {
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        return absl::UnavailableError(absl::StrCat(
+            "no mccs-controller answers at ", address, " (", status.error_message(),
+            "). Is it running? Say where with --controller HOST:PORT or the variable MCCS_CONTROLLER"));
+      case grpc::StatusCode::UNIMPLEMENTED:
+        return absl::UnimplementedError(absl::StrCat("what answers at ", address,
+                                                     " is no mccs-controller, or one of another release (",
+                                                     status.error_message(), ")"));
+      default:
+        return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    }
+  }
+
+  const std::string address;
+  const std::unique_ptr<control::Operator::Stub> stub;
+};
+
+ControllerClient::ControllerClient(const std::string& address) : impl_(std::make_unique<Impl>(address)) {}
+
+ControllerClient::~ControllerClient() = default;
+
+absl::StatusOr<control::ListHostsReply> ControllerClient::ListHosts() {
+  return impl_->Call(&control::Operator::Stub::ListHosts, control::ListHostsRequest());
+}
+
+absl::StatusOr<control::ListCommunicatorsReply> ControllerClient::ListCommunicators() {
+  return impl_->Call(&control::Operator::Stub::ListCommunicators, control::ListCommunicatorsRequest());
+}
+
+absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicator(const std::string& id) {
+  control::DescribeCommunicatorRequest request;
+  request.set_id(id);
+  return impl_->Call(&control::Operator::Stub::DescribeCommunicator, request);
+}
+
+absl::StatusOr<control::VersionReply> ControllerClient::Version() {
+  return impl_->Call(&control::Operator::Stub::Version, control::VersionRequest());
+}
+
+}  // namespace mccs

@@ -1,0 +1,175 @@
+#include "tools/mccsctl/render.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/units.h"
+#include "tools/mccsctl/table.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kNone[] = "-";
+constexpr char kIndent[] = "  ";
+
+std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
+
+// "eth0 10.0.0.1 25 Gbit/s".
+std::string Describe(const agent::Nic& nic) {
+  std::string text = nic.name();
+  if (nic.addresses_size() > 0) absl::StrAppend(&text, " ", nic.addresses(0));
+  if (nic.speed_bps() > 0) {
+    char speed[32];
+    std::snprintf(speed, sizeof(speed), " %g Gbit/s", static_cast<double>(nic.speed_bps()) / 1e9);
+    text += speed;
+  }
+  return text;
+}
+
+std::string Describe(const google::protobuf::RepeatedPtrField<agent::Nic>& nics) {
+  std::vector<std::string> texts;
+  for (const agent::Nic& nic : nics) texts.push_back(Describe(nic));
+  return OrNone(absl::StrJoin(texts, ", "));
+}
+
+// "h0 → h1 → h0": a ring ends where it began.
+std::string Describe(const control::Ring& ring) {
+  if (ring.hosts_size() == 0) return kNone;
+  if (ring.hosts_size() == 1) return absl::StrCat(ring.hosts(0), " (one host: no lanes)");
+  return absl::StrCat(absl::StrJoin(ring.hosts(), " → "), " → ", ring.hosts(0));
+}
+
+std::string RenderFacts(const control::CommunicatorSummary& summary) {
+  const std::vector<std::pair<std::string, std::string>> facts = {
+      {"Name", OrNone(summary.name())},
+      {"Tenant", OrNone(summary.tenant())},
+      {"State", summary.state()},
+      {"Ranks", absl::StrCat(summary.ranks(), " on ", summary.hosts(), summary.hosts() == 1 ? " host" : " hosts")},
+      {"Epoch", absl::StrCat(summary.epoch())},
+      {"Strategy", absl::StrCat(OrNone(summary.strategy()), ", ", summary.channels(),
+                                summary.channels() == 1 ? " channel" : " channels")},
+      {"Operations", absl::StrCat(summary.operations())},
+      {"Bytes", FormatBytes(summary.bytes())},
+      {"Age", FormatAge(summary.age_ns())},
+  };
+  std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
+  for (const auto& [name, value] : facts) {
+    absl::StrAppend(&text, kIndent, name, ":", std::string(12 - name.size(), ' '), Printable(value), "\n");
+  }
+  return text;
+}
+
+std::string RenderRanks(const control::CommunicatorDetail& detail) {
+  Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
+  for (const agent::Member& member : detail.members()) {
+    ranks.Row({absl::StrCat(member.rank()), member.host(), OrNone(member.gpu()), absl::StrCat(member.process())});
+  }
+  return absl::StrCat("\nRanks\n", ranks.Text());
+}
+
+std::string RenderRings(const control::CommunicatorDetail& detail) {
+  Table rings({{"CHANNEL", Align::kRight}, {"RING"}}, kIndent);
+  for (const control::Ring& ring : detail.rings()) rings.Row({absl::StrCat(ring.channel()), Describe(ring)});
+  return absl::StrCat("\nRings\n", rings.Text());
+}
+
+std::string RenderLanes(const control::CommunicatorDetail& detail) {
+  if (detail.lanes_size() == 0) return "";
+  Table lanes({{"CHANNEL", Align::kRight},
+               {"FROM"},
+               {"TO"},
+               {"LOCAL (SOURCE PORT)"},
+               {"REMOTE"},
+               {"SENT", Align::kRight},
+               {"RECONNECTS", Align::kRight},
+               {"STATE"}},
+              kIndent);
+  for (const control::LaneStatus& lane : detail.lanes()) {
+    lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrNone(lane.local()), OrNone(lane.remote()),
+               FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()), lane.state()});
+  }
+  return absl::StrCat("\nLanes\n", lanes.Text());
+}
+
+void MakeBlockStyle(YAML::Node node) {
+  if (!node.IsMap() && !node.IsSequence()) return;
+  // An empty one has no block form.
+  node.SetStyle(node.size() > 0 ? YAML::EmitterStyle::Block : YAML::EmitterStyle::Flow);
+  for (auto entry : node) MakeBlockStyle(node.IsMap() ? entry.second : YAML::Node(entry));
+}
+
+}  // namespace
+
+std::string RenderHosts(const control::ListHostsReply& reply) {
+  if (reply.hosts_size() == 0) return "No host has registered. Start mccsd with this controller's address.\n";
+  Table hosts({{"HOST"},
+               {"POD"},
+               {"RACK"},
+               {"GPUS", Align::kRight},
+               {"COMMUNICATORS", Align::kRight},
+               {"ENDPOINT"},
+               {"NICS"},
+               {"SINCE", Align::kRight},
+               {"STATE"}});
+  for (const control::HostStatus& status : reply.hosts()) {
+    const agent::Host& host = status.host();
+    hosts.Row({host.name(), OrNone(host.pod()), OrNone(host.rack()), absl::StrCat(host.gpus_size()),
+               absl::StrCat(status.communicators()), OrNone(host.peer_endpoint()), Describe(host.nics()),
+               FormatAge(status.age_ns()), status.state()});
+  }
+  return hosts.Text();
+}
+
+std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
+  if (reply.communicators_size() == 0) return "No communicators.\n";
+  Table table({{"ID"},
+               {"NAME"},
+               {"TENANT"},
+               {"RANKS", Align::kRight},
+               {"HOSTS", Align::kRight},
+               {"CHANNELS", Align::kRight},
+               {"EPOCH", Align::kRight},
+               {"STRATEGY"},
+               {"OPERATIONS", Align::kRight},
+               {"BYTES", Align::kRight},
+               {"AGE", Align::kRight},
+               {"STATE"}});
+  for (const control::CommunicatorSummary& c : reply.communicators()) {
+    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()), absl::StrCat(c.ranks()), absl::StrCat(c.hosts()),
+               absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrNone(c.strategy()),
+               absl::StrCat(c.operations()), FormatBytes(c.bytes()), FormatAge(c.age_ns()), c.state()});
+  }
+  return table.Text();
+}
+
+std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
+  return absl::StrCat(RenderFacts(detail.summary()), RenderRanks(detail), RenderRings(detail),
+                      RenderLanes(detail));
+}
+
+std::string RenderJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  MCCS_CHECK(google::protobuf::util::MessageToJsonString(message, &text, options).ok());
+  return text;
+}
+
+std::string RenderYaml(const google::protobuf::Message& message) {
+  // JSON is YAML in flow style; what differs is the style.
+  YAML::Node document = YAML::Load(RenderJson(message));
+  MakeBlockStyle(document);
+  YAML::Emitter emitter;
+  emitter << document;
+  return absl::StrCat(emitter.c_str(), "\n");
+}
+
+}  // namespace mccs
