@@ -1,0 +1,93 @@
+"""Runs unittest cases as a GoogleTest program would be run: the same lines on stdout, and with
+GTEST_OUTPUT=xml:FOLDER/ the same report, so that scripts/count_results counts every case."""
+import os
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+
+class _Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.report = ElementTree.Element("testsuites")
+        self._started = 0.0
+        self._told = None
+
+    def startTest(self, test):
+        super().startTest(test)
+        self._started = time.monotonic()
+        self._told = ("       OK", None, "")
+        print(f"[ RUN      ] {_label(test)}", flush=True)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self._tell(test)
+
+    def _tell(self, test):
+        head, kind, text = self._told
+        seconds = time.monotonic() - self._started
+        if text:
+            print(text.rstrip())
+        print(f"[{head:>9} ] {_label(test)} ({seconds * 1000:.0f} ms)", flush=True)
+        group, name = _label(test).rsplit(".", 1)
+        case = ElementTree.SubElement(
+            self.report, "testcase", classname=group, name=name, status="run", time=f"{seconds:.3f}",
+            result="skipped" if kind == "skipped" else "completed")
+        if kind:
+            ElementTree.SubElement(case, kind, message=text)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._fail(test, self.errors[-1][1])
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._fail(test, self.failures[-1][1])
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self._fail(test, self._exc_info_to_string(err, test))
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._told = (" SKIPPED", "skipped", reason)
+        if self._is_group(test):
+            self._started = time.monotonic()
+            self._tell(test)
+
+    def _fail(self, test, text):
+        # setUpClass fails without a test having started.
+        if self._is_group(test):
+            self._started = time.monotonic()
+            self._told = ("  FAILED", "failure", text)
+            self._tell(test)
+        else:
+            _, _, before = self._told
+            self._told = ("  FAILED", "failure", before + text)
+
+    @staticmethod
+    def _is_group(test):
+        return not isinstance(test, unittest.TestCase)
+
+
+def _label(test):
+    if isinstance(test, unittest.TestCase):
+        return f"{type(test).__name__}.{test._testMethodName}"
+    return f"setUpClass.{str(test).replace('.', '_')}"
+
+
+def main():
+    """Runs the cases of the calling program; arguments are words that a case's name must contain."""
+    program = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    loader = unittest.TestLoader()
+    if len(sys.argv) > 1:
+        loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]]
+    result = _Result()
+    loader.loadTestsFromModule(sys.modules["__main__"]).run(result)
+    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
+    if kind == "xml":
+        os.makedirs(folder, exist_ok=True)
+        ElementTree.ElementTree(result.report).write(os.path.join(folder, program + ".xml"))
+    sys.exit(0 if result.wasSuccessful() else 1)

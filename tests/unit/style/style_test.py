@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""The rules of the house that a program can check: who may include whom, headers, length, leftovers."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+import cases  # noqa: E402
+
+# Floor by floor: which rooms (or single headers) a room may include besides itself.
+MAY_INCLUDE = {
+    "base": [],
+    "proto": ["base"],
+    "topology": ["base"],
+    # The vocabulary of operations alone, nothing of the wire.
+    "algorithms": ["base", "proto/operation.h"],
+    "service": ["base", "proto", "algorithms",
+                # Host discovery and locality order, not the cluster's model.
+                "topology/host_discovery.h", "topology/locality.h", "topology/position.h",
+                # How an emulated allocation is shared between processes.
+                "emulation/include"],
+    "shim": ["base", "proto"],
+    "controller": ["base", "proto", "topology", "algorithms"],
+    "emulation": ["base", "proto/fence_page.h"],
+    "lab": ["base"],
+    "tools": ["base", "proto"],
+    "examples": [],
+    "bench": ["base", "proto", "topology", "algorithms", "service", "shim"],
+    "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
+              "lab", "tools", "bench"],
+}
+
+LINES_TO_AIM_AT = 300
+LINES_AT_MOST = 500
+
+# Assembled from halves, so that this file does not find itself.
+LEFTOVERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+
+
+def sources(*suffixes):
+    """The files under version control (and new ones that git does not ignore) with these suffixes."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise unittest.SkipTest("this tree is no git repository; what belongs to it is not known")
+    for name in sorted(set(listed.stdout.splitlines())):
+        path = ROOT / name
+        if path.suffix in suffixes and path.is_file():
+            yield path
+
+
+def room_of(path):
+    return path.relative_to(ROOT).parts[0]
+
+
+def may_include(room, header):
+    if header.split("/")[0] == room:
+        return True
+    return any(header == allowed or header.startswith(allowed + "/") for allowed in MAY_INCLUDE[room])
+
+
+class Rooms(unittest.TestCase):
+    def test_each_includes_only_the_floors_below(self):
+        pattern = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+        wrong = []
+        for path in sources(".h", ".cc", ".cu", ".cuh"):
+            for header in pattern.findall(path.read_text()):
+                if header.split("/")[0] not in MAY_INCLUDE or "/" not in header:
+                    continue  # not ours
+                if not may_include(room_of(path), header):
+                    wrong.append(f"{path.relative_to(ROOT)} includes {header}")
+        self.assertEqual(wrong, [], "see MAY_INCLUDE in this test")
+
+    def test_the_examples_know_nothing_of_us(self):
+        pattern = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+        own = {path.relative_to(ROOT / "examples").as_posix() for path in sources(".h") if room_of(path) == "examples"}
+        for path in sources(".h", ".cc"):
+            if room_of(path) != "examples":
+                continue
+            for header in pattern.findall(path.read_text()):
+                foreign = (ROOT / header).exists() and header not in own
+                self.assertFalse(foreign, f"{path.relative_to(ROOT)} includes {header}")
+
+    def test_there_is_a_rule_for_every_room_with_code(self):
+        self.assertEqual({room_of(path) for path in sources(".h", ".cc")} - set(MAY_INCLUDE), set())
+
+
+class Files(unittest.TestCase):
+    def test_none_is_longer_than_the_limit(self):
+        too_long = []
+        for path in sources(".h", ".cc", ".cu", ".cuh", ".py"):
+            lines = len(path.read_text().splitlines())
+            if lines > LINES_AT_MOST:
+                too_long.append(f"{path.relative_to(ROOT)}: {lines} lines")
+            elif lines > LINES_TO_AIM_AT and room_of(path) != "tests":
+                print(f"warning: {path.relative_to(ROOT)} has {lines} lines; aim at {LINES_TO_AIM_AT}")
+        self.assertEqual(too_long, [], f"longer than {LINES_AT_MOST} lines: is it still one idea?")
+
+    def test_no_header_lacks_its_guard(self):
+        unguarded = []
+        for path in sources(".h"):
+            name = path.relative_to(ROOT).as_posix()
+            if name.endswith("-inl.h"):
+                continue  # meant to be included once for each instruction set
+            if name.startswith("emulation/include/"):
+                name = path.name  # found by its bare name, in other people's programs
+            guards = {re.sub(r"[^A-Za-z0-9]", "_", prefix + name).upper() + "_" for prefix in ("", "mccs/")}
+            found = re.search(r"^#ifndef (\w+)\n#define (\w+)$", path.read_text(), re.MULTILINE)
+            if not found or found[1] != found[2] or found[1] not in guards:
+                unguarded.append(name)
+        self.assertEqual(unguarded, [], "the guard is the path in capitals, with or without MCCS_")
+
+    def test_every_one_opens_with_what_it_is(self):
+        silent = [path.relative_to(ROOT).as_posix() for path in sources(".h")
+                  if not path.read_text().lstrip().startswith(("//", "/*"))]
+        self.assertEqual(silent, [])
+
+    def test_nothing_is_left_for_later(self):
+        found = []
+        for path in sources(".h", ".cc", ".cu", ".cuh", ".py", ".txt", ".cmake", ".proto", ".md", ".sh"):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if LEFTOVERS.search(line):
+                    found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+        self.assertEqual(found, [])
+
+    def test_no_folder_is_a_drawer_for_everything(self):
+        drawers = {"utils", "util", "common", "misc", "helpers", "manager"}
+        named = [path.relative_to(ROOT).as_posix() for path in sources(".h", ".cc", ".py")
+                 if drawers & {path.stem, *path.relative_to(ROOT).parts[:-1]}]
+        self.assertEqual(named, [])
+
+
+class Scripts(unittest.TestCase):
+    def scripts(self):
+        for path in [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]:
+            if path.is_file() and "bash" in path.read_text().partition("\n")[0]:
+                yield path
+
+    def test_all_stop_at_the_first_error_and_can_be_run(self):
+        for path in self.scripts():
+            self.assertIn("\nset -euo pipefail\n", path.read_text(), path.name)
+            self.assertTrue(os.access(path, os.X_OK), path.name)
+
+    def test_shellcheck_finds_nothing(self):
+        if shutil.which("shellcheck") is None:
+            self.skipTest("shellcheck is not installed")
+        checked = subprocess.run(["shellcheck", *map(str, self.scripts())], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+
+
+if __name__ == "__main__":
+    cases.main()
