@@ -156,7 +156,8 @@ bool Engine::HeadReady(HardwareQueue& queue) {
 
 // The wait at the queue's head, where its word is all that the queue waits for.
 WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
-  if (queue.running || queue.entries.empty() || !queue.entries.front().after.empty()) return nullptr;
+  if (queue.running || queue.entries.empty() || !queue.entries.front().after.empty())
+    return nullptr;
   return std::get_if<WaitWord>(&queue.entries.front().work);
 }
 
@@ -179,8 +180,8 @@ void Engine::FinishHead(HardwareQueue& queue) {
   Changed();
 }
 
-// Does all work in all queues that takes no time. Returns whether there was any, and tells whether a
-// queue is left with work that could run and takes longer.
+// Does all work in all queues that takes no time. Returns whether there was any, and tells whether
+// a queue is left with work that could run and takes longer.
 bool Engine::AdvanceInstant() {
   bool any = false;
   for (bool again = true; again;) {

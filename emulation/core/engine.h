@@ -6,7 +6,8 @@
 // (events, the legacy default stream's rule).
 //
 // Who moves things forward:
-//   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait that
+//   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait
+//   that
 //                       is over already) is done there and then, as a GPU would within microseconds
 //   a waiting thread    does everything that it waits for, and whatever takes no time elsewhere;
 //                       then spins for 20 µs, then sleeps on the words that streams wait for
@@ -54,12 +55,13 @@ struct HardwareQueue {
     uint64_t number = 0;
   };
   std::deque<Entry> entries;
-  uint64_t finished = 0;             // entries so far: names the present head
-  bool running = false;              // somebody does the head's work without the lock
-  bool offered = false;              // the head is left to the callback thread
-  bool active = false;               // has entries, and is in the engine's list
-  uint64_t seen_by_background = ~uint64_t{0};  // `finished` when the background thread saw the head ready
-  uint64_t mark = 0;                 // of the search for needed queues
+  uint64_t finished = 0;  // entries so far: names the present head
+  bool running = false;   // somebody does the head's work without the lock
+  bool offered = false;   // the head is left to the callback thread
+  bool active = false;    // has entries, and is in the engine's list
+  uint64_t seen_by_background =
+      ~uint64_t{0};   // `finished` when the background thread saw the head ready
+  uint64_t mark = 0;  // of the search for needed queues
 };
 
 // THREAD: what is not const is guarded by the engine's lock.

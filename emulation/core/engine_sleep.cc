@@ -14,8 +14,8 @@ namespace {
 
 // The background thread takes up what nobody has for this long.
 constexpr std::chrono::microseconds kGrace{50};
-// While the program enqueues, it looks this often and needs no bell; after so many looks without any
-// news it sleeps until the bell.
+// While the program enqueues, it looks this often and needs no bell; after so many looks without
+// any news it sleeps until the bell.
 constexpr std::chrono::microseconds kDoze{100};
 constexpr int kDozes = 5;
 constexpr std::chrono::milliseconds kDeepSleep{1000};
@@ -48,12 +48,12 @@ void Engine::NudgeBackground() {
   WakeAll(background_bell_);
 }
 
-// Lets go of the lock until `bell` rings or time is up; with `watch_words` also until a word changes
-// that the head of a queue waits for.
+// Lets go of the lock until `bell` rings or time is up; with `watch_words` also until a word
+// changes that the head of a queue waits for.
 //
-// A wait that somebody sleeps on is counted in its line's `sleepers` from then until it is over: who
-// finishes it takes the count back, while the memory is certainly still there. The increment and the
-// second look (both sequentially consistent) pair with SignalFence.
+// A wait that somebody sleeps on is counted in its line's `sleepers` from then until it is over:
+// who finishes it takes the count back, while the memory is certainly still there. The increment
+// and the second look (both sequentially consistent) pair with SignalFence.
 void Engine::Sleep(Lock& lock, std::atomic<uint32_t>& bell, bool watch_words,
                    Clock::duration limit) {
   SleepSet set;

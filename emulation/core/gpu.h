@@ -1,7 +1,8 @@
 // Which emulated GPUs there are: names that every process of a host agrees on.
 //
-// A GPU's identity (UUID, PCI address) follows from the host's name and its physical ordinal alone, so
-// that processes that see different subsets through CUDA_VISIBLE_DEVICES still mean the same GPU.
+// A GPU's identity (UUID, PCI address) follows from the host's name and its physical ordinal alone,
+// so that processes that see different subsets through CUDA_VISIBLE_DEVICES still mean the same
+// GPU.
 #ifndef MCCS_EMULATION_CORE_GPU_H_
 #define MCCS_EMULATION_CORE_GPU_H_
 
@@ -22,8 +23,8 @@ struct GpuIdentity {
   int pci_domain = 0;
   int pci_bus = 0;
 
-  std::string UuidText() const;      // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-  std::string PciAddress() const;    // "0000:10:00.0"
+  std::string UuidText() const;    // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+  std::string PciAddress() const;  // "0000:10:00.0"
 };
 
 GpuIdentity IdentifyGpu(const std::string& host, int physical);

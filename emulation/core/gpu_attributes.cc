@@ -1,5 +1,5 @@
-// The attributes of an H100 with 132 multiprocessors, as far as a program may ask for them; what the
-// emulation cannot do (textures' sizes apart) is said not to be there.
+// The attributes of an H100 with 132 multiprocessors, as far as a program may ask for them; what
+// the emulation cannot do (textures' sizes apart) is said not to be there.
 
 #include "emulation/core/gpu.h"
 
@@ -39,7 +39,7 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
     {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2619000},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
-    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 50 * kKi * kKi},
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 50 * kKi* kKi},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},

@@ -1,5 +1,5 @@
-// The live objects behind one kind of CUDA handle. A handle that was destroyed, or never was one, is
-// found out instead of followed.
+// The live objects behind one kind of CUDA handle. A handle that was destroyed, or never was one,
+// is found out instead of followed.
 #ifndef MCCS_EMULATION_CORE_HANDLE_TABLE_H_
 #define MCCS_EMULATION_CORE_HANDLE_TABLE_H_
 

@@ -1,5 +1,5 @@
-// Host versions of kernels, by name (mccs_emulation_kernel.h), and the handles that stand for kernels
-// in CUDA's API: a handle is made for any name, a launch needs the host version.
+// Host versions of kernels, by name (mccs_emulation_kernel.h), and the handles that stand for
+// kernels in CUDA's API: a handle is made for any name, a launch needs the host version.
 //
 // THREAD: any; one lock inside.
 #ifndef MCCS_EMULATION_CORE_KERNEL_TABLE_H_

@@ -106,8 +106,8 @@ CUresult MemoryMap::Register(int gpu, void* address, size_t bytes, unsigned flag
 CUresult MemoryMap::Insert(Region region) {
   std::lock_guard lock(mutex_);
   auto next = regions_.lower_bound(region.base);
-  // Memory that we mapped just now lies over no other: what seems to be there was registered and then
-  // unmapped by the program without a word.
+  // Memory that we mapped just now lies over no other: what seems to be there was registered and
+  // then unmapped by the program without a word.
   if (region.mapped_bytes > 0) {
     while (next != regions_.end() && next->first - region.base < region.bytes) {
       next = regions_.erase(next);
@@ -185,7 +185,8 @@ CUresult MemoryMap::Export(CUdeviceptr address, CUipcMemHandle* handle) const {
 CUresult MemoryMap::Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address) {
   MccsEmulationIpcHandle wanted;
   memcpy(&wanted, &handle, sizeof(wanted));
-  if (wanted.pid == getpid()) return CUDA_ERROR_INVALID_CONTEXT;  // as CUDA: only in another process
+  if (wanted.pid == getpid())
+    return CUDA_ERROR_INVALID_CONTEXT;  // as CUDA: only in another process
   {
     std::lock_guard lock(mutex_);
     for (auto& [base, region] : regions_) {

@@ -2,8 +2,8 @@
 // device memory of other processes.
 //
 // Emulated device memory is a sealed memfd per allocation, so that another process can map it
-// (mccs_emulation_ipc.h). A device pointer is an ordinary pointer: the host may dereference it, which
-// a GPU's driver would punish.
+// (mccs_emulation_ipc.h). A device pointer is an ordinary pointer: the host may dereference it,
+// which a GPU's driver would punish.
 //
 // THREAD: any; one lock inside. Nothing here waits for streams: whoever frees lets the work finish
 // first. Errors are CUresult, the language of the library that this belongs to.
@@ -75,7 +75,8 @@ class MemoryMap {
 
   // The handle of the allocation that begins at `address`.
   CUresult Export(CUdeviceptr address, CUipcMemHandle* handle) const;
-  // Maps another process's allocation; a second time gives the same address, and wants a second Close.
+  // Maps another process's allocation; a second time gives the same address, and wants a second
+  // Close.
   CUresult Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address);
   CUresult CloseImported(CUdeviceptr address);
 

@@ -27,7 +27,8 @@ bool ReadCount(const char* name, int least, int most, int* value) {
 }
 
 std::string HostName() {
-  if (const char* name = getenv("MCCS_EMULATED_HOST"); name != nullptr && *name != '\0') return name;
+  if (const char* name = getenv("MCCS_EMULATED_HOST"); name != nullptr && *name != '\0')
+    return name;
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
   return name;

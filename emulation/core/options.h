@@ -1,4 +1,5 @@
-// What the environment says about the emulated machine. Read once, at the process's first CUDA call.
+// What the environment says about the emulated machine. Read once, at the process's first CUDA
+// call.
 #ifndef MCCS_EMULATION_CORE_OPTIONS_H_
 #define MCCS_EMULATION_CORE_OPTIONS_H_
 
@@ -12,12 +13,12 @@ inline constexpr int kMaxGpus = 64;
 inline constexpr int kMaxConnections = 1024;
 
 struct Options {
-  std::string host;                    // MCCS_EMULATED_HOST, else the host's name
-  int gpus = 8;                        // MCCS_EMULATED_GPUS
+  std::string host;                     // MCCS_EMULATED_HOST, else the host's name
+  int gpus = 8;                         // MCCS_EMULATED_GPUS
   uint64_t memory_bytes = 80ull << 30;  // MCCS_EMULATED_MEMORY, per GPU and process
   // MCCS_EMULATED_CONNECTIONS: hardware queues per GPU. The default is what a GPU has at most.
   int connections = 32;
-  std::string kernels;                        // MCCS_EMULATION_KERNELS
+  std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };
 

@@ -42,8 +42,8 @@ CUresult PeerAccess::Disable(int gpu, int peer) {
   return removed ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
-// The main thread's state stays: a program's static destructors, which run after those of its thread's
-// variables, may still use CUDA.
+// The main thread's state stays: a program's static destructors, which run after those of its
+// thread's variables, may still use CUDA.
 ThreadState& CurrentThread() {
   thread_local ThreadState* state = nullptr;
   struct Reaper {

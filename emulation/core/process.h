@@ -1,9 +1,10 @@
 // All that the emulation knows in one process, and what each of its threads has chosen.
 //
-// CUDA's API is one of global functions, so this is the emulation's one process state. It is made by
-// cuInit and never taken down: a program may use CUDA until its last instruction, and the engine's
-// threads outlive main(). A library constructor makes nothing: every child of a job inherits the
-// preload. A forked child of a process that has used CUDA cannot use it, as with the real one.
+// CUDA's API is one of global functions, so this is the emulation's one process state. It is made
+// by cuInit and never taken down: a program may use CUDA until its last instruction, and the
+// engine's threads outlive main(). A library constructor makes nothing: every child of a job
+// inherits the preload. A forked child of a process that has used CUDA cannot use it, as with the
+// real one.
 #ifndef MCCS_EMULATION_CORE_PROCESS_H_
 #define MCCS_EMULATION_CORE_PROCESS_H_
 
@@ -67,7 +68,7 @@ struct Process {
 
 // What one thread has chosen.
 struct ThreadState {
-  std::vector<int> contexts;                          // a stack of GPUs; the last one is current
+  std::vector<int> contexts;  // a stack of GPUs; the last one is current
   std::map<int, std::shared_ptr<Stream>> default_streams;  // its own, by GPU
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };

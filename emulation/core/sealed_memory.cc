@@ -27,8 +27,8 @@ std::string MemfdName(uint64_t secret) {
   return name;
 }
 
-// memfd_create; where descriptors run out, once more under the hard limit: each allocation needs one,
-// and programs that never needed more than 1,024 have as many tensors.
+// memfd_create; where descriptors run out, once more under the hard limit: each allocation needs
+// one, and programs that never needed more than 1,024 have as many tensors.
 int MakeMemfd(const std::string& name) {
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd >= 0 || errno != EMFILE) return fd;
@@ -39,7 +39,8 @@ int MakeMemfd(const std::string& name) {
   return memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-// Maps the whole file. Large mappings begin at a huge page's boundary and may be made of such pages.
+// Maps the whole file. Large mappings begin at a huge page's boundary and may be made of such
+// pages.
 void* MapShared(int fd, size_t bytes) {
   if (bytes < kHugePage) {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -146,8 +147,7 @@ void CloseSealedMemory(void* address, size_t bytes, int fd) {
 }
 
 void* MapAnonymous(size_t bytes) {
-  void* address =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return address == MAP_FAILED ? nullptr : address;
 }
 

@@ -20,7 +20,8 @@ struct Point {
   uint64_t number = 0;
 };
 
-// A word of 32 or 64 bits in memory that the host sees too. `fence`: it is the value of a FenceLine.
+// A word of 32 or 64 bits in memory that the host sees too. `fence`: it is the value of a
+// FenceLine.
 struct Word {
   void* address = nullptr;
   bool wide = false;
@@ -87,8 +88,8 @@ struct ReachRecord {
 // Nothing but the dependencies that it was enqueued with.
 struct Join {};
 
-using Work = std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, OwnCode, ReachRecord,
-                          Join>;
+using Work =
+    std::variant<WriteWord, WaitWord, CopyRows, FillRows, ProgramCode, OwnCode, ReachRecord, Join>;
 
 // How long a piece of work may take, which decides who may do it.
 enum class Cost {
@@ -98,7 +99,8 @@ enum class Cost {
 };
 Cost CostOf(const Work& work);
 
-// Bytes that the work moves; what a mere question (cuStreamQuery) may do on the way is limited by it.
+// Bytes that the work moves; what a mere question (cuStreamQuery) may do on the way is limited by
+// it.
 size_t BytesOf(const Work& work);
 
 bool IsSatisfied(const WaitWord& wait);

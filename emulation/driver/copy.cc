@@ -77,8 +77,7 @@ CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous) {
   const std::optional<size_t> bytes =
       Extent(fill.row_elements * fill.element_bytes, fill.rows, fill.pitch);
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-  const std::optional<Side> side =
-      Classify(session.process->memory, fill.to, *bytes, End::kDevice);
+  const std::optional<Side> side = Classify(session.process->memory, fill.to, *bytes, End::kDevice);
   if (!side) return CUDA_ERROR_INVALID_VALUE;
   const bool wait = !asynchronous && *side == Side::kPinned;
   Engine& engine = session.process->engine;

@@ -97,26 +97,26 @@ CUresult Fill2D(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value,
 
 // A synchronous function on the legacy default stream and on the thread's own (_ptds), and the
 // asynchronous one with its per-thread variant (_ptsz). `call` uses `stream` and `asynchronous`.
-#define MCCS_MOVE(name, parameters, call)                                              \
-  extern "C" CUresult name parameters {                                                \
-    constexpr bool asynchronous = false;                                               \
-    CUstream const stream = CU_STREAM_LEGACY;                                          \
-    return call;                                                                       \
-  }                                                                                    \
-  extern "C" CUresult MCCS_JOIN(name, ptds) parameters {                               \
-    constexpr bool asynchronous = false;                                               \
-    CUstream const stream = CU_STREAM_PER_THREAD;                                      \
-    return call;                                                                       \
+#define MCCS_MOVE(name, parameters, call)                \
+  extern "C" CUresult name parameters {                  \
+    constexpr bool asynchronous = false;                 \
+    CUstream const stream = CU_STREAM_LEGACY;            \
+    return call;                                         \
+  }                                                      \
+  extern "C" CUresult MCCS_JOIN(name, ptds) parameters { \
+    constexpr bool asynchronous = false;                 \
+    CUstream const stream = CU_STREAM_PER_THREAD;        \
+    return call;                                         \
   }
-#define MCCS_MOVE_ASYNC(name, call, ...)                                               \
-  extern "C" CUresult name(__VA_ARGS__, CUstream stream) {                             \
-    constexpr bool asynchronous = true;                                                \
-    return call;                                                                       \
-  }                                                                                    \
-  extern "C" CUresult MCCS_JOIN(name, ptsz)(__VA_ARGS__, CUstream given) {             \
-    constexpr bool asynchronous = true;                                                \
-    CUstream const stream = OwnStream(given);                                          \
-    return call;                                                                       \
+#define MCCS_MOVE_ASYNC(name, call, ...)                                   \
+  extern "C" CUresult name(__VA_ARGS__, CUstream stream) {                 \
+    constexpr bool asynchronous = true;                                    \
+    return call;                                                           \
+  }                                                                        \
+  extern "C" CUresult MCCS_JOIN(name, ptsz)(__VA_ARGS__, CUstream given) { \
+    constexpr bool asynchronous = true;                                    \
+    CUstream const stream = OwnStream(given);                              \
+    return call;                                                           \
   }
 
 #define MCCS_COPY_ANY \
@@ -140,8 +140,8 @@ MCCS_MOVE_ASYNC(cuMemcpyDtoHAsync, MCCS_COPY_TO_HOST, void* to, CUdeviceptr from
 MCCS_MOVE(cuMemcpyDtoD, (CUdeviceptr to, CUdeviceptr from, size_t bytes), MCCS_COPY_WITHIN)
 MCCS_MOVE_ASYNC(cuMemcpyDtoDAsync, MCCS_COPY_WITHIN, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 
-MCCS_MOVE(cuMemcpyPeer,
-          (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes), MCCS_COPY_WITHIN)
+MCCS_MOVE(cuMemcpyPeer, (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes),
+          MCCS_COPY_WITHIN)
 MCCS_MOVE_ASYNC(cuMemcpyPeerAsync, MCCS_COPY_WITHIN, CUdeviceptr to, CUcontext, CUdeviceptr from,
                 CUcontext, size_t bytes)
 

@@ -86,7 +86,8 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) {
   if (device == nullptr || text == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::vector<GpuIdentity>& gpus = session.process->gpus;
   for (size_t i = 0; i < gpus.size(); ++i) {
-    const std::string address = gpus[i].PciAddress();  // the domain and the function may be left out
+    const std::string address =
+        gpus[i].PciAddress();  // the domain and the function may be left out
     if (address == text || address.substr(5) == text || address.substr(5, 5) == text) {
       *device = static_cast<CUdevice>(i);
       return CUDA_SUCCESS;

@@ -10,16 +10,16 @@
 #include "emulation/core/process.h"
 
 // Leaves the function unless CUDA is initialised (ENTER) and a context is current (ENTER_CONTEXT).
-#define MCCS_ENTER(session)                                           \
-  ::mccs::emulation::Session session;                                 \
+#define MCCS_ENTER(session)           \
+  ::mccs::emulation::Session session; \
   if (const CUresult entered = session.Enter(); entered != CUDA_SUCCESS) return entered
-#define MCCS_ENTER_CONTEXT(session)                                   \
-  ::mccs::emulation::Session session;                                 \
+#define MCCS_ENTER_CONTEXT(session)   \
+  ::mccs::emulation::Session session; \
   if (const CUresult entered = session.EnterContext(); entered != CUDA_SUCCESS) return entered
 
 // Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
-// that take a stream, ptds for those that use the default one. The parameters are in parentheses, the
-// arguments to pass on follow.
+// that take a stream, ptds for those that use the default one. The parameters are in parentheses,
+// the arguments to pass on follow.
 #define MCCS_JOIN2(a, b) a##_##b
 #define MCCS_JOIN(a, b) MCCS_JOIN2(a, b)
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \

@@ -16,7 +16,8 @@ struct Variant {
   int since_version;
   const char* symbol;
 };
-constexpr Variant kVariants[] = {  // newest first
+constexpr Variant kVariants[] = {
+    // newest first
     {"cuGetProcAddress", 12000, "cuGetProcAddress_v2"},
     {"cuGetProcAddress", 11030, "cuGetProcAddress"},
     {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},

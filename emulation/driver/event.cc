@@ -98,8 +98,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   if (!engine.Poll({&from->point, 1}) || !engine.Poll({&to->point, 1})) {
     return CUDA_ERROR_NOT_READY;
   }
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(to->reached - from->reached).count();
+  *milliseconds = std::chrono::duration<float, std::milli>(to->reached - from->reached).count();
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
-// Modules, functions and launches. There is no code in the emulation's modules: a function is a name,
-// and a launch runs the host version that is registered under it.
+// Modules, functions and launches. There is no code in the emulation's modules: a function is a
+// name, and a launch runs the host version that is registered under it.
 
 #include <cstring>
 
@@ -41,8 +41,9 @@ CUresult Launch(CUfunction function, MccsEmulatedLaunch launch, CUstream stream,
   if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (parameters == nullptr && !kernel->argument_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
   launch.device = found->options.gpu;
-  session.process->engine.Enqueue(found, mccs::emulation::ProgramCode{mccs::emulation::PrepareLaunch(
-                                             kernel, launch, parameters)});
+  session.process->engine.Enqueue(
+      found,
+      mccs::emulation::ProgramCode{mccs::emulation::PrepareLaunch(kernel, launch, parameters)});
   return CUDA_SUCCESS;
 }
 
@@ -150,10 +151,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
   return Launch(function, launch, stream, parameters, extra);
 }
 MCCS_PER_THREAD(cuLaunchKernel, ptsz,
-                (CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                 unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                 unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                 void** parameters, void** extra),
+                (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                 unsigned int shared_bytes, CUstream stream, void** parameters, void** extra),
                 function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
                 OwnStream(stream), parameters, extra)
 

@@ -61,8 +61,8 @@ CUresult Attribute(const Session& session, const Region& region, CUdeviceptr poi
   }
 }
 
-// cuPointerGetAttributes answers a pointer that CUDA does not know with zeros. A memory type of 0 is
-// none of the enumeration's values; a device's ordinal would be one, so that is -2.
+// cuPointerGetAttributes answers a pointer that CUDA does not know with zeros. A memory type of 0
+// is none of the enumeration's values; a device's ordinal would be one, so that is -2.
 void AnswerUnknown(CUpointer_attribute attribute, void* data) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

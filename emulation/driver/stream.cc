@@ -23,12 +23,14 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int pr
   if (stream == nullptr || (flags & ~unsigned{CU_STREAM_NON_BLOCKING}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const int clamped = priority > 0 ? 0 : priority < kGreatestPriority ? kGreatestPriority : priority;
-  auto created = session.process->engine.CreateStream(
-      {.gpu = session.gpu,
-       .kind = StreamKind::kCreated,
-       .blocking = (flags & CU_STREAM_NON_BLOCKING) == 0,
-       .priority = clamped});
+  const int clamped = priority > 0                   ? 0
+                      : priority < kGreatestPriority ? kGreatestPriority
+                                                     : priority;
+  auto created =
+      session.process->engine.CreateStream({.gpu = session.gpu,
+                                            .kind = StreamKind::kCreated,
+                                            .blocking = (flags & CU_STREAM_NON_BLOCKING) == 0,
+                                            .priority = clamped});
   *stream = static_cast<CUstream>(session.process->streams.Insert(std::move(created)));
   return CUDA_SUCCESS;
 }
@@ -97,9 +99,8 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  session.process->engine.Enqueue(found, ProgramCode{[stream, callback, data] {
-                                    callback(stream, CUDA_SUCCESS, data);
-                                  }});
+  session.process->engine.Enqueue(
+      found, ProgramCode{[stream, callback, data] { callback(stream, CUDA_SUCCESS, data); }});
   return CUDA_SUCCESS;
 }
 MCCS_PER_THREAD(cuStreamAddCallback, ptsz,

@@ -3,9 +3,9 @@
  * The 64 bytes of a CUipcMemHandle / cudaIpcMemHandle_t made by the emulation. Every emulated
  * allocation is a memfd that can neither shrink nor grow. Whoever receives a handle opens
  * /proc/<pid>/fd/<fd>, compares device, inode, size and seals, checks that the file's name is
- * MCCS_EMULATION_MEMFD_PREFIX followed by the secret as 16 hexadecimal digits (a descriptor's number
- * may meanwhile stand for something else), and maps it. A handle stands for a whole allocation, from
- * its base.
+ * MCCS_EMULATION_MEMFD_PREFIX followed by the secret as 16 hexadecimal digits (a descriptor's
+ * number may meanwhile stand for something else), and maps it. A handle stands for a whole
+ * allocation, from its base.
  */
 #ifndef MCCS_EMULATION_IPC_H_
 #define MCCS_EMULATION_IPC_H_

@@ -13,12 +13,12 @@
  *       {sizeof(MccsEmulatedKernel), "_Z5scalePfm", Scale, 2, kScaleArguments}};
  *   const MccsEmulatedKernel* mccsEmulatedKernels(size_t* count) { *count = 1; return kKernels; }
  *
- * Built as a shared object and named in MCCS_EMULATION_KERNELS (several are separated by colons), it
- * is loaded at the first launch; or a program calls mccsEmulationRegisterKernel of libcuda.so.1.
+ * Built as a shared object and named in MCCS_EMULATION_KERNELS (several are separated by colons),
+ * it is loaded at the first launch; or a program calls mccsEmulationRegisterKernel of libcuda.so.1.
  *
- * A host version runs once per launch, for the whole grid, when its stream reaches it: on the thread
- * that waits for the stream or on one of the emulation's own. It calls no CUDA function and reads its
- * arguments from copies made at the launch, which is why their sizes are declared.
+ * A host version runs once per launch, for the whole grid, when its stream reaches it: on the
+ * thread that waits for the stream or on one of the emulation's own. It calls no CUDA function and
+ * reads its arguments from copies made at the launch, which is why their sizes are declared.
  */
 #ifndef MCCS_EMULATION_KERNEL_H_
 #define MCCS_EMULATION_KERNEL_H_

@@ -22,8 +22,8 @@ Outcome Prepare(Fixture* fixture) {
   PROBE_HOLDS(fixture->words != nullptr, "no pinned memory");
   return Pass();
 }
-#define PROBE_PREPARE(fixture)                                            \
-  Fixture fixture;                                                        \
+#define PROBE_PREPARE(fixture) \
+  Fixture fixture;             \
   if (Outcome prepared = Prepare(&fixture); prepared.verdict != Verdict::kPass) return prepared
 
 Outcome EventOrdersStreams() {

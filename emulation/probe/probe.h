@@ -1,8 +1,9 @@
 // What this system believes about CUDA, as named checks of an ordinary CUDA program.
 //
 // The same binary runs on the emulation and on a GPU: it includes CUDA's headers only and loads
-// whichever libcudart.so.13 and libcuda.so.1 the machine has. Each check runs in a process of its own
-// that has not used CUDA before, within a time limit, so that a wrong belief cannot hang the rest.
+// whichever libcudart.so.13 and libcuda.so.1 the machine has. Each check runs in a process of its
+// own that has not used CUDA before, within a time limit, so that a wrong belief cannot hang the
+// rest.
 #ifndef MCCS_EMULATION_PROBE_PROBE_H_
 #define MCCS_EMULATION_PROBE_PROBE_H_
 
@@ -47,19 +48,20 @@ std::optional<std::string> Problem(const char* call, cudaError_t error);
 std::optional<std::string> Problem(const char* call, CUresult result);
 
 // Leaves the check as failed when a CUDA call fails, or a belief does not hold.
-#define PROBE_CALL(call)                                                              \
-  do {                                                                                \
-    if (const auto problem = ::mccs::probe::Problem(#call, (call))) {                 \
-      return ::mccs::probe::Fail(*problem);                                           \
-    }                                                                                 \
+#define PROBE_CALL(call)                                              \
+  do {                                                                \
+    if (const auto problem = ::mccs::probe::Problem(#call, (call))) { \
+      return ::mccs::probe::Fail(*problem);                           \
+    }                                                                 \
   } while (false)
-#define PROBE_HOLDS(condition, why)                                                   \
-  do {                                                                                \
-    if (!(condition)) return ::mccs::probe::Fail(why);                                \
+#define PROBE_HOLDS(condition, why)                    \
+  do {                                                 \
+    if (!(condition)) return ::mccs::probe::Fail(why); \
   } while (false)
 
 // How many hardware queues the streams of this GPU share, as far as the environment says:
-// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset) on a GPU, MCCS_EMULATED_CONNECTIONS (32) on the emulation.
+// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset) on a GPU, MCCS_EMULATED_CONNECTIONS (32) on the
+// emulation.
 int Connections();
 
 // A stream's work comes to its end within the limit, asked for by cudaStreamQuery.

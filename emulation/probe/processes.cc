@@ -37,7 +37,8 @@ Outcome RegisterPage(wire::FenceLine* page) {
   return Pass();
 }
 
-// One side of a conversation: its stream says `rounds` times "mine", and waits for the other's word.
+// One side of a conversation: its stream says `rounds` times "mine", and waits for the other's
+// word.
 Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
   if (Outcome o = RegisterPage(page); o.verdict != Verdict::kPass) return o;
   cudaStream_t stream = nullptr;
@@ -229,7 +230,8 @@ std::vector<Check> ProcessChecks() {
        FencesAcrossProcesses},
       {"fences_with_processor", "a stream and another process's processor do, too",
        FencesWithProcessor},
-      {"late_signal", "a stream that waited for long is released by a poison", LateSignalAcrossProcesses},
+      {"late_signal", "a stream that waited for long is released by a poison",
+       LateSignalAcrossProcesses},
       {"export_base_and_offset", "another process maps an allocation; handles open twice",
        ExportBaseAndOffset},
       {"export_to_oneself", "the owner cannot open its own handle", ExportToOneself},

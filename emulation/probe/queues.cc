@@ -32,7 +32,8 @@ Outcome Block(int count, WaitingStreams* waiting) {
     cudaStream_t stream = nullptr;
     PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     waiting->streams.push_back(stream);
-    PROBE_CALL(cuStreamWaitValue64(stream, Pointer(waiting->word(static_cast<size_t>(i))), 1, kGeq));
+    PROBE_CALL(
+        cuStreamWaitValue64(stream, Pointer(waiting->word(static_cast<size_t>(i))), 1, kGeq));
   }
   return Pass();
 }
@@ -96,8 +97,8 @@ Outcome TwoWaits() {
   return Pass();
 }
 
-// What the shim does at the end of a group: all "ready" of all streams, then all waits. Two ranks of
-// one process on streams that share a queue would block each other in any other order.
+// What the shim does at the end of a group: all "ready" of all streams, then all waits. Two ranks
+// of one process on streams that share a queue would block each other in any other order.
 Outcome ReadiesBeforeWaits() {
   constexpr size_t kStreams = 16;
   uint64_t* words = PinnedWords(2 * kStreams * kWordStride);

@@ -117,7 +117,8 @@ Outcome CallsReturnBeforeWork() {
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaMemsetAsync(device, 9, kBytes, stream));
   PROBE_CALL(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream));
-  PROBE_CALL(cudaLaunchHostFunc(stream, [](void*) { called = 1; }, nullptr));
+  PROBE_CALL(cudaLaunchHostFunc(
+      stream, [](void*) { called = 1; }, nullptr));
   PROBE_HOLDS(StaysBusy(stream), "the stream did not wait");
   PROBE_HOLDS(*static_cast<unsigned char*>(host) == 0 && called == 0, "work overtook a wait");
   StoreWord(words, 1);

@@ -136,7 +136,8 @@ Outcome Peer::Join() {
   waitpid(pid_, &status, 0);
   pid_ = -1;
   if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kPass)) return Pass();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kSkip)) return Skip(why);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Verdict::kSkip))
+    return Skip(why);
   return Fail("the second process: " + (why.empty() ? "ended abnormally" : why));
 }
 

@@ -23,8 +23,8 @@ Outcome Prepare(Fixture* fixture) {
   PROBE_HOLDS(fixture->words != nullptr, "no pinned memory");
   return Pass();
 }
-#define PROBE_PREPARE(fixture)                                            \
-  Fixture fixture;                                                        \
+#define PROBE_PREPARE(fixture) \
+  Fixture fixture;             \
   if (Outcome prepared = Prepare(&fixture); prepared.verdict != Verdict::kPass) return prepared
 
 Outcome WaitBeforeSignal() {
@@ -57,7 +57,7 @@ Outcome Expect(uint64_t word, uint64_t value, unsigned flags, bool passes, const
   PROBE_HOLDS(passed == passes, text);
   return Pass();
 }
-#define PROBE_EXPECT(...)                                                 \
+#define PROBE_EXPECT(...) \
   if (Outcome expected = Expect(__VA_ARGS__); expected.verdict != Verdict::kPass) return expected
 
 Outcome GeqWraps() {
@@ -168,8 +168,8 @@ Outcome WordInDeviceMemory() {
   PROBE_CALL(cuStreamWriteValue64(f.stream, Pointer(device) + 64, 77, 0));
   PROBE_CALL(cuStreamWaitValue64(f.stream, Pointer(device) + 64, 77, kGeq));
   PROBE_HOLDS(Finishes(f.stream), "the stream did not see its own write");
-  PROBE_CALL(cudaMemcpy(&value, static_cast<char*>(device) + 64, sizeof(value),
-                        cudaMemcpyDeviceToHost));
+  PROBE_CALL(
+      cudaMemcpy(&value, static_cast<char*>(device) + 64, sizeof(value), cudaMemcpyDeviceToHost));
   PROBE_HOLDS(value == 77, "the value is not in device memory");
   return Pass();
 }
@@ -217,8 +217,7 @@ std::vector<Check> WordChecks() {
       {"word_without_help", "streams go on while the program calls nothing", WordWithoutHelp},
       {"word_in_device_memory", "words may lie in device memory", WordInDeviceMemory},
       {"batch_of_words", "several word operations in one call", BatchOfWords},
-      {"unknown_memory_refused", "a word must lie in memory that CUDA knows",
-       UnknownMemoryRefused},
+      {"unknown_memory_refused", "a word must lie in memory that CUDA knows", UnknownMemoryRefused},
   };
 }
 

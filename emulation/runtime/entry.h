@@ -1,5 +1,5 @@
-// What the runtime's entry points share. The runtime keeps no state but its errors and the names of a
-// program's kernels: everything else it asks of the driver library.
+// What the runtime's entry points share. The runtime keeps no state but its errors and the names of
+// a program's kernels: everything else it asks of the driver library.
 //
 // The numbers of CUresult and cudaError_t agree wherever both have the error.
 #ifndef MCCS_EMULATION_RUNTIME_ENTRY_H_

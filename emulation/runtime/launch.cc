@@ -16,8 +16,8 @@ struct Variable {
   std::map<int, CUdeviceptr> copies;  // by device, made when first asked for
 };
 
-// What the program's start-up code has told us. It does so before main(), perhaps before the library's
-// own variables are built, hence the function-local object.
+// What the program's start-up code has told us. It does so before main(), perhaps before the
+// library's own variables are built, hence the function-local object.
 struct Program {
   std::mutex mutex;
   std::map<const void*, std::string> kernels;  // by the address of the host stub
@@ -34,8 +34,8 @@ struct LaunchConfiguration {
   size_t shared_bytes;
   cudaStream_t stream;
 };
-// Launches within the evaluation of a launch's arguments nest; hardly ever more than twice. An array,
-// because it outlives the thread's other variables.
+// Launches within the evaluation of a launch's arguments nest; hardly ever more than twice. An
+// array, because it outlives the thread's other variables.
 constexpr size_t kMaxNestedLaunches = 16;
 thread_local LaunchConfiguration pending_configurations[kMaxNestedLaunches];
 thread_local size_t pending_count = 0;
@@ -144,8 +144,8 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   });
 }
 MCCS_PER_THREAD(cudaLaunchKernel, ptsz,
-                (const void* function, dim3 grid, dim3 block, void** arguments,
-                 size_t shared_bytes, cudaStream_t stream),
+                (const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                 cudaStream_t stream),
                 function, grid, block, arguments, shared_bytes, OwnStream(stream))
 
 cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
@@ -154,8 +154,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 bl
   return cudaLaunchKernel(function, grid, block, arguments, shared_bytes, stream);
 }
 MCCS_PER_THREAD(cudaLaunchCooperativeKernel, ptsz,
-                (const void* function, dim3 grid, dim3 block, void** arguments,
-                 size_t shared_bytes, cudaStream_t stream),
+                (const void* function, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
+                 cudaStream_t stream),
                 function, grid, block, arguments, shared_bytes, OwnStream(stream))
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,

@@ -42,9 +42,9 @@ CUresult Describe(const void* address, cudaPointerAttributes* attributes) {
     return CUDA_SUCCESS;
   }
   attributes->devicePointer = const_cast<void*>(address);
-  attributes->type = managed != 0                  ? cudaMemoryTypeManaged
+  attributes->type = managed != 0                 ? cudaMemoryTypeManaged
                      : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
-                                                   : cudaMemoryTypeDevice;
+                                                  : cudaMemoryTypeDevice;
   if (attributes->type == cudaMemoryTypeDevice) attributes->hostPointer = nullptr;
   return CUDA_SUCCESS;
 }
@@ -54,13 +54,13 @@ CUresult Describe(const void* address, cudaPointerAttributes* attributes) {
 extern "C" {
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
-  return Allocated(address, bytes, [=](CUdeviceptr* pointer) { return cuMemAlloc(pointer, bytes); });
+  return Allocated(address, bytes,
+                   [=](CUdeviceptr* pointer) { return cuMemAlloc(pointer, bytes); });
 }
 
 cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned int flags) {
-  return Allocated(address, bytes, [=](CUdeviceptr* pointer) {
-    return cuMemAllocManaged(pointer, bytes, flags);
-  });
+  return Allocated(address, bytes,
+                   [=](CUdeviceptr* pointer) { return cuMemAllocManaged(pointer, bytes, flags); });
 }
 
 cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
@@ -70,12 +70,11 @@ cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t 
 }
 
 cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t stream) {
-  return Allocated(address, bytes, [=](CUdeviceptr* pointer) {
-    return cuMemAllocAsync(pointer, bytes, stream);
-  });
+  return Allocated(address, bytes,
+                   [=](CUdeviceptr* pointer) { return cuMemAllocAsync(pointer, bytes, stream); });
 }
-MCCS_PER_THREAD(cudaMallocAsync, ptsz, (void** address, size_t bytes, cudaStream_t stream),
-                address, bytes, OwnStream(stream))
+MCCS_PER_THREAD(cudaMallocAsync, ptsz, (void** address, size_t bytes, cudaStream_t stream), address,
+                bytes, OwnStream(stream))
 
 cudaError_t cudaFree(void* address) {
   return WithContext([=] { return cuMemFree(Pointer(address)); });
@@ -90,9 +89,8 @@ MCCS_PER_THREAD(cudaFreeAsync, ptsz, (void* address, cudaStream_t stream), addre
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned int flags) {
   if (address == nullptr) return Report(cudaErrorInvalidValue);
   *address = nullptr;
-  return WithContext([=] {
-    return bytes == 0 ? CUDA_SUCCESS : cuMemHostAlloc(address, bytes, flags);
-  });
+  return WithContext(
+      [=] { return bytes == 0 ? CUDA_SUCCESS : cuMemHostAlloc(address, bytes, flags); });
 }
 
 cudaError_t cudaMallocHost(void** address, size_t bytes) {

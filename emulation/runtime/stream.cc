@@ -71,8 +71,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
     return cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status));
   });
 }
-MCCS_PER_THREAD(cudaStreamIsCapturing, ptsz,
-                (cudaStream_t stream, cudaStreamCaptureStatus* status), OwnStream(stream), status)
+MCCS_PER_THREAD(cudaStreamIsCapturing, ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status),
+                OwnStream(stream), status)
 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                      unsigned long long*, cudaGraph_t*, const cudaGraphNode_t**,
@@ -81,16 +81,15 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
 }
 MCCS_PER_THREAD(cudaStreamGetCaptureInfo, ptsz,
                 (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                 cudaGraph_t* graph, const cudaGraphNode_t** nodes,
-                 const cudaGraphEdgeData** edges, size_t* count),
+                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
+                 size_t* count),
                 OwnStream(stream), status, id, graph, nodes, edges, count)
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return WithContext([=] { return cuLaunchHostFunc(stream, function, data); });
 }
-MCCS_PER_THREAD(cudaLaunchHostFunc, ptsz,
-                (cudaStream_t stream, cudaHostFn_t function, void* data), OwnStream(stream),
-                function, data)
+MCCS_PER_THREAD(cudaLaunchHostFunc, ptsz, (cudaStream_t stream, cudaHostFn_t function, void* data),
+                OwnStream(stream), function, data)
 
 // The runtime's callback takes the error as a cudaError_t, whose numbers are the driver's.
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,

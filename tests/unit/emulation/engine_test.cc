@@ -98,8 +98,8 @@ TEST_P(EngineTest, AWaitingThreadDoesTheWorkItself) {
   int on_caller = 0;
   constexpr int kRounds = 200;
   for (int i = 0; i < kRounds; ++i) {
-    engine_.Enqueue(stream,
-                    ProgramCode{[&] { on_caller += std::this_thread::get_id() == self; }}, {}, true);
+    engine_.Enqueue(stream, ProgramCode{[&] { on_caller += std::this_thread::get_id() == self; }},
+                    {}, true);
     Synchronise(engine_, stream);
   }
   EXPECT_GT(on_caller, kRounds / 2);  // the background may take up what was preempted
@@ -238,8 +238,7 @@ TEST(EngineQueues, ABlockedHostFunctionHoldsUpItsOwnStreamAlone) {
   ASSERT_TRUE(Becomes([&] { return entered.load(); }));
   std::vector<char> bytes(4096);
   uint64_t word = 0;
-  engine.Enqueue(working,
-                 FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
+  engine.Enqueue(working, FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
   engine.Enqueue(working, WriteWord{PlainWord(&word), 1});
   EXPECT_TRUE(Becomes([&] { return Load(word) == 1; }));
   EXPECT_EQ(bytes[4095], 5);
@@ -260,8 +259,7 @@ TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
     std::this_thread::sleep_for(milliseconds(3));
     uint64_t word = 0;
     const auto start = std::chrono::steady_clock::now();
-    engine.Enqueue(working,
-                   FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
+    engine.Enqueue(working, FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
     engine.Enqueue(working, WriteWord{PlainWord(&word), 1});
     ASSERT_TRUE(Becomes([&] { return Load(word) == 1; }));
     EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(500));
@@ -270,8 +268,8 @@ TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
   waiter.join();
 }
 
-// Three threads with streams of their own pass a token round and round by fences, waiting, asking or
-// leaving it to the background as chance has it.
+// Three threads with streams of their own pass a token round and round by fences, waiting, asking
+// or leaving it to the background as chance has it.
 TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {
   constexpr int kThreads = 3;
   constexpr uint64_t kRounds = 300;
