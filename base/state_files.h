@@ -1,4 +1,5 @@
-// The files by which others find a running program: <state_dir>/endpoint and <state_dir>/pid, there while it is ready.
+// The files by which others find a running program: <state_dir>/endpoint and <state_dir>/pid, there
+// while it is ready.
 #ifndef MCCS_BASE_STATE_FILES_H_
 #define MCCS_BASE_STATE_FILES_H_
 
@@ -18,10 +19,10 @@ class StateFiles {
   StateFiles& operator=(StateFiles&&) = delete;
   ~StateFiles();
 
-  // Makes `state_dir` where it is not there, and writes each (name, text) into it; a reader sees a file whole or
-  // not at all. The error names the file.
-  static absl::StatusOr<StateFiles> Write(const std::string& state_dir,
-                                          const std::vector<std::pair<std::string, std::string>>& files);
+  // Makes `state_dir` where it is not there, and writes each (name, text) into it; a reader sees a
+  // file whole or not at all. The error names the file.
+  static absl::StatusOr<StateFiles> Write(
+      const std::string& state_dir, const std::vector<std::pair<std::string, std::string>>& files);
 
  private:
   std::vector<std::string> paths_;

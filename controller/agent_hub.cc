@@ -19,7 +19,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 }  // namespace
 
-// One agent's stream. gRPC is never called under the mutex: it may run a callback before it returns.
+// One agent's stream. gRPC is never called under the mutex: it may run a callback before it
+// returns.
 //
 //   kOpen ──End()──► kEnding ──last write done──► kFinished ──OnDone──► gone
 class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>,
@@ -37,7 +38,8 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
       too_slow = outgoing_.size() >= kMaxWaitingMessages;
       if (!too_slow) outgoing_.push_back(std::move(message));
     }
-    if (too_slow) return End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read"));
+    if (too_slow)
+      return End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read"));
     Advance();
   }
 
@@ -82,7 +84,8 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
   void Advance() {
     const agent::ToAgent* write = nullptr;
     std::optional<grpc::Status> finish;
-    const std::shared_ptr<AgentStream> self = shared_from_this();  // OnDone may come before we return.
+    const std::shared_ptr<AgentStream> self =
+        shared_from_this();  // OnDone may come before we return.
     {
       const std::lock_guard lock(mutex_);
       if (writing_ || state_ == State::kFinished) return;
@@ -91,7 +94,8 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
         finish = end_;
       } else if (!outgoing_.empty()) {
         writing_ = true;
-        write = &outgoing_.front();  // A deque's elements stay where they are when others are pushed.
+        write =
+            &outgoing_.front();  // A deque's elements stay where they are when others are pushed.
       }
     }
     if (write != nullptr) StartWrite(write);

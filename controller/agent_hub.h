@@ -1,5 +1,5 @@
-// The controller's end of the agents' streams (proto/agent.proto): carries messages between gRPC and the
-// coordinator, in both directions, and nothing else.
+// The controller's end of the agents' streams (proto/agent.proto): carries messages between gRPC
+// and the coordinator, in both directions, and nothing else.
 //
 // THREAD: gRPC's callbacks and Tick()'s caller. Nothing blocks.
 #ifndef MCCS_CONTROLLER_AGENT_HUB_H_

@@ -1,4 +1,5 @@
-// What a policy sees: the cluster at one moment, as plain values. Policies are pure functions of it.
+// What a policy sees: the cluster at one moment, as plain values. Policies are pure functions of
+// it.
 #ifndef MCCS_CONTROLLER_CLUSTER_VIEW_H_
 #define MCCS_CONTROLLER_CLUSTER_VIEW_H_
 

@@ -45,9 +45,11 @@ absl::Status CheckListenAddress(const std::string& address) {
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   const bool plain = host.find_first_of("[]:") == std::string::npos;
   if (!digits || host.empty() || (!plain && !bracketed) ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > std::numeric_limits<uint16_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port > std::numeric_limits<uint16_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address,
+        "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));
   }
   return absl::OkStatus();
 }
@@ -64,9 +66,9 @@ absl::StatusOr<LogLevel> ParseLogLevel(const std::string& word) {
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {
   const auto ns = ParseDurationNs(word);
   if (!ns || *ns < kShortestHeartbeatTimeoutNs) {
-    return absl::InvalidArgumentError(absl::StrCat("'", word, "' is no heartbeat timeout: a time from ",
-                                                   kShortestHeartbeatTimeoutNs / kNsPerMs,
-                                                   "ms on is, as 5s"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", word, "' is no heartbeat timeout: a time from ",
+                     kShortestHeartbeatTimeoutNs / kNsPerMs, "ms on is, as 5s"));
   }
   return *ns;
 }

@@ -1,4 +1,5 @@
-// The configuration of mccs-controller: defaults, over them a YAML file, over that the command line.
+// The configuration of mccs-controller: defaults, over them a YAML file, over that the command
+// line.
 #ifndef MCCS_CONTROLLER_CONFIG_H_
 #define MCCS_CONTROLLER_CONFIG_H_
 
@@ -24,7 +25,8 @@ inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;
 // kInvalidArgument or kNotFound, one line per error with its place.
 absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* config);
 
-// "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument with the offending word.
+// "ADDRESS:PORT" with a port from 0 to 65535; IPv6 in brackets. kInvalidArgument with the offending
+// word.
 absl::Status CheckListenAddress(const std::string& address);
 
 // "debug", "info", "warning", "error".

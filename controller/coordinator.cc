@@ -30,8 +30,8 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
       registry_.Report(host, message.report());
       break;
     case agent::FromAgent::kEnded:
-      log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ", host, ": ",
-                 message.ended().why());
+      log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ",
+                 host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
       break;
     default:
@@ -42,19 +42,22 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
 void Coordinator::HearRegister(AgentKey agent, const agent::Register& registration) {
   const agent::Host& host = registration.host();
   if (registration.protocol() != kAgentProtocol) {
-    return Refuse(agent, host,
-                  absl::FailedPreconditionError(absl::StrCat(
-                      "this controller (", options_.version, ") speaks version ", kAgentProtocol,
-                      " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
-                      ") version ", registration.protocol(), "; install the same release on both")));
+    return Refuse(
+        agent, host,
+        absl::FailedPreconditionError(absl::StrCat(
+            "this controller (", options_.version, ") speaks version ", kAgentProtocol,
+            " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
+            ") version ", registration.protocol(), "; install the same release on both")));
   }
   if (host_of_.contains(agent)) {
     return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
   }
   const auto before = registry_.hosts().find(host.name());
-  const bool replaces = before != registry_.hosts().end() && before->second.state == HostState::kReady;
+  const bool replaces =
+      before != registry_.hosts().end() && before->second.state == HostState::kReady;
   const AgentKey old = replaces ? before->second.agent : AgentKey();
-  if (const absl::Status status = registry_.Register(agent, registration, clock_->Now()); !status.ok()) {
+  if (const absl::Status status = registry_.Register(agent, registration, clock_->Now());
+      !status.ok()) {
     return Refuse(agent, host, status);
   }
   if (replaces) {
@@ -72,7 +75,8 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   outbox_.push_back({agent, std::move(reply), absl::OkStatus()});
 }
 
-void Coordinator::HearAnnounce(AgentKey agent, const std::string& host, const agent::Announce& announce) {
+void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
+                               const agent::Announce& announce) {
   const CommId id(announce.comm_id());
   if (const absl::Status status = registry_.Announce(host, announce, clock_->Now()); !status.ok()) {
     log_->Warning("host ", host, ": ", std::string(status.message()));
@@ -116,7 +120,8 @@ void Coordinator::Tick() {
   const MonotonicNs now = clock_->Now();
   std::vector<AgentKey> silent;
   for (const auto& [agent, host] : host_of_) {
-    if (now - registry_.hosts().at(host).heard > options_.heartbeat_timeout_ns) silent.push_back(agent);
+    if (now - registry_.hosts().at(host).heard > options_.heartbeat_timeout_ns)
+      silent.push_back(agent);
   }
   for (AgentKey agent : silent) {
     const std::string why =

@@ -1,5 +1,5 @@
-// What the controller does on each message of an agent. No network and no threads: it is told what arrived, and
-// leaves what is to be sent in its outbox, so that a simulator can run it as it is.
+// What the controller does on each message of an agent. No network and no threads: it is told what
+// arrived, and leaves what is to be sent in its outbox, so that a simulator can run it as it is.
 //
 // OWNER: main. THREAD: one at a time; agent_hub.h and operator_service.h hold a mutex around it.
 #ifndef MCCS_CONTROLLER_COORDINATOR_H_
@@ -42,7 +42,8 @@ class Coordinator {
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
 
-  // `agent` said something; its first word must be Register. What breaks the protocol ends the stream.
+  // `agent` said something; its first word must be Register. What breaks the protocol ends the
+  // stream.
   void Hear(AgentKey agent, const agent::FromAgent& message);
   // The stream of `agent` is gone.
   void Gone(AgentKey agent, const std::string& why);

@@ -1,4 +1,5 @@
-// mccs-controller: knows the cluster's hosts and communicators, and proposes each communicator's strategy.
+// mccs-controller: knows the cluster's hosts and communicators, and proposes each communicator's
+// strategy.
 #include <grpc/support/log.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +22,6 @@
 #include "controller/config.h"
 #include "controller/server.h"
 
-
 namespace mccs {
 namespace {
 
@@ -38,10 +38,12 @@ struct CommandLine {
 void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
   app->add_option("--config", line->config,
-                  "YAML file; its keys are the options below: listen, state_dir, log_level, heartbeat_timeout")
+                  "YAML file; its keys are the options below: listen, state_dir, log_level, "
+                  "heartbeat_timeout")
       ->type_name("FILE");
-  app->add_option("--listen", line->listen,
-                  "Where agents and operators connect, [default 0.0.0.0:7500]; port 0: any free one")
+  app->add_option(
+         "--listen", line->listen,
+         "Where agents and operators connect, [default 0.0.0.0:7500]; port 0: any free one")
       ->type_name("ADDRESS:PORT");
   app->add_option("--state-dir", line->state_dir,
                   "Directory for the files 'endpoint' and 'pid', there while this program is ready")
@@ -57,7 +59,8 @@ void Declare(CLI::App* app, CommandLine* line) {
       "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs\n"
       "  mccs-controller --config /etc/mccs/controller.yaml --log-level debug\n"
       "\n"
-      "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 wrong configuration or usage.");
+      "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 wrong configuration or "
+      "usage.");
 }
 
 absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
@@ -72,7 +75,8 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
     MCCS_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(line.log_level));
   }
   if (!line.heartbeat_timeout.empty()) {
-    MCCS_ASSIGN_OR_RETURN(config.heartbeat_timeout_ns, ParseHeartbeatTimeout(line.heartbeat_timeout));
+    MCCS_ASSIGN_OR_RETURN(config.heartbeat_timeout_ns,
+                          ParseHeartbeatTimeout(line.heartbeat_timeout));
   }
   return config;
 }
@@ -130,21 +134,24 @@ int Run(const ControllerConfig& config) {
   }
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
-  const int signal =
-      TickUntil(stop, server->get(), config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
+  const int signal = TickUntil(
+      stop, server->get(), config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
   (void)SdNotify(notify, "STOPPING=1");
   return 0;
 }
 
-// gRPC's own lines are for its developers; what matters reaches us as a status. GRPC_VERBOSITY brings them back.
+// gRPC's own lines are for its developers; what matters reaches us as a status. GRPC_VERBOSITY
+// brings them back.
 void SilenceGrpc() {
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
 }
 
 int Main(int argc, char** argv) {
   CommandLine line;
-  CLI::App app("The controller of an MCCS cluster: daemons register with it, and it chooses rings and routes.");
+  CLI::App app(
+      "The controller of an MCCS cluster: daemons register with it, and it chooses rings and "
+      "routes.");
   Declare(&app, &line);
   try {
     app.parse(argc, argv);

@@ -19,22 +19,25 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext* context,
                                                      const control::ListHostsRequest* /*request*/,
                                                      control::ListHostsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.registry(), c.Now()); });
+  *reply =
+      coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.registry(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
     grpc::CallbackServerContext* context, const control::ListCommunicatorsRequest* /*request*/,
     control::ListCommunicatorsReply* reply) {
-  *reply = coordinator_->With([](Coordinator& c) { return mccs::ListCommunicators(c.registry(), c.Now()); });
+  *reply = coordinator_->With(
+      [](Coordinator& c) { return mccs::ListCommunicators(c.registry(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::CommunicatorDetail* reply) {
-  absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With(
-      [&](Coordinator& c) { return mccs::DescribeCommunicator(c.registry(), request->id(), c.Now()); });
+  absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
+    return mccs::DescribeCommunicator(c.registry(), request->id(), c.Now());
+  });
   if (detail.ok()) *reply = *std::move(detail);
   return Answer(context, detail.status());
 }

@@ -1,4 +1,5 @@
-// The operators' API over gRPC (proto/operator.proto): what operator_view.h shows of the coordinator's registry.
+// The operators' API over gRPC (proto/operator.proto): what operator_view.h shows of the
+// coordinator's registry.
 //
 // THREAD: gRPC's. Nothing blocks.
 #ifndef MCCS_CONTROLLER_OPERATOR_SERVICE_H_
@@ -20,9 +21,9 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* ListCommunicators(grpc::CallbackServerContext* context,
                                               const control::ListCommunicatorsRequest* request,
                                               control::ListCommunicatorsReply* reply) override;
-  grpc::ServerUnaryReactor* DescribeCommunicator(grpc::CallbackServerContext* context,
-                                                 const control::DescribeCommunicatorRequest* request,
-                                                 control::CommunicatorDetail* reply) override;
+  grpc::ServerUnaryReactor* DescribeCommunicator(
+      grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
+      control::CommunicatorDetail* reply) override;
   grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
                                     const control::VersionRequest* request,
                                     control::VersionReply* reply) override;

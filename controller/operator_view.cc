@@ -16,9 +16,12 @@ constexpr size_t kMaxNamedCandidates = 5;
 
 std::string StateOf(const HostRecord& host) {
   switch (host.state) {
-    case HostState::kReady: return "ready";
-    case HostState::kLost: return absl::StrCat("lost: ", host.why);
-    case HostState::kRefused: return absl::StrCat("refused: ", host.why);
+    case HostState::kReady:
+      return "ready";
+    case HostState::kLost:
+      return absl::StrCat("lost: ", host.why);
+    case HostState::kRefused:
+      return absl::StrCat("refused: ", host.why);
   }
   return "";
 }
@@ -38,8 +41,8 @@ std::string StateOf(const Registry& registry, const CommunicatorRecord& record) 
   return state;
 }
 
-control::CommunicatorSummary Summarize(const Registry& registry, CommId id, const CommunicatorRecord& record,
-                                       MonotonicNs now) {
+control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
+                                       const CommunicatorRecord& record, MonotonicNs now) {
   const strategy::Strategy& strategy = record.InForce();
   control::CommunicatorSummary summary;
   summary.set_id(FormatCommId(id));
@@ -108,7 +111,8 @@ absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string&
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", prefix, "' is no communicator id: up to 16 hexadecimal digits, as 'mccsctl get communicators' "
+        "'", prefix,
+        "' is no communicator id: up to 16 hexadecimal digits, as 'mccsctl get communicators' "
         "shows them"));
   }
   std::vector<CommId> fits;
@@ -121,10 +125,11 @@ absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string&
                                             "'; 'mccsctl get communicators' lists them"));
   }
   std::vector<std::string> names;
-  for (size_t i = 0; i < fits.size() && i < kMaxNamedCandidates; ++i) names.push_back(FormatCommId(fits[i]));
-  return absl::InvalidArgumentError(absl::StrCat("'", prefix, "' fits ", fits.size(), " communicators: ",
-                                                 absl::StrJoin(names, ", "),
-                                                 fits.size() > names.size() ? ", …" : "", "; give more digits"));
+  for (size_t i = 0; i < fits.size() && i < kMaxNamedCandidates; ++i)
+    names.push_back(FormatCommId(fits[i]));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", prefix, "' fits ", fits.size(), " communicators: ", absl::StrJoin(names, ", "),
+      fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
 }  // namespace
@@ -156,13 +161,14 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry, Mono
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
   control::ListCommunicatorsReply reply;
-  for (const auto& [id, record] : records) *reply.add_communicators() = Summarize(registry, id, *record, now);
+  for (const auto& [id, record] : records)
+    *reply.add_communicators() = Summarize(registry, id, *record, now);
   return reply;
 }
 
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                const std::string& prefix,
-                                                                MonotonicNs now) {
+                                                                 const std::string& prefix,
+                                                                 MonotonicNs now) {
   const absl::StatusOr<CommId> id = FindByPrefix(registry, prefix);
   if (!id.ok()) return id.status();
   const CommunicatorRecord& record = registry.communicators().at(*id);

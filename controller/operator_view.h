@@ -17,10 +17,11 @@ control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now);
 // Communicators from the oldest to the youngest.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now);
 
-// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named). kNotFound.
+// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named).
+// kNotFound.
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
-                                                                const std::string& prefix,
-                                                                MonotonicNs now);
+                                                                 const std::string& prefix,
+                                                                 MonotonicNs now);
 
 }  // namespace mccs
 

@@ -11,8 +11,8 @@ namespace {
 
 absl::Status CheckAnnounce(const agent::Announce& announce) {
   const auto refuse = [&](const auto&... why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
   };
   if (announce.comm_id() == 0) return refuse("id 0 is none");
   if (announce.hosts_size() == 0) return refuse("no hosts");
@@ -40,7 +40,8 @@ const strategy::Strategy& CommunicatorRecord::InForce() const {
   return announced.strategy();
 }
 
-absl::Status Registry::Register(AgentKey agent, const agent::Register& registration, MonotonicNs now) {
+absl::Status Registry::Register(AgentKey agent, const agent::Register& registration,
+                                MonotonicNs now) {
   const agent::Host& host = registration.host();
   if (host.name().empty()) return absl::InvalidArgumentError("the daemon gave no host name");
   for (const agent::Announce& announce : registration.communicators()) {
@@ -49,7 +50,8 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
   }
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) {
-    return absl::ResourceExhaustedError(absl::StrCat("this controller serves ", kMaxHosts, " hosts at most"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this controller serves ", kMaxHosts, " hosts at most"));
   }
   // The same daemon that came back before its old connection was found dead has the same endpoint.
   if (known != hosts_.end() && known->second.state == HostState::kReady &&
@@ -99,7 +101,8 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
 
 void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }
 
-absl::Status Registry::Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now) {
+absl::Status Registry::Announce(const std::string& host, const agent::Announce& announce,
+                                MonotonicNs now) {
   MCCS_RETURN_IF_ERROR(CheckAnnounce(announce));
   MCCS_RETURN_IF_ERROR(CheckLeader(host, announce));
   const CommId id(announce.comm_id());
@@ -163,10 +166,11 @@ ClusterView Registry::View() const {
   std::sort(view.hosts.begin(), view.hosts.end(),
             [](const HostView& a, const HostView& b) { return a.position < b.position; });
   for (const auto& [id, record] : communicators_) {
-    view.communicators.push_back({.id = id,
-                                  .tenant = record.announced.tenant(),
-                                  .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
-                                  .strategy = record.proposed.value_or(record.announced.strategy())});
+    view.communicators.push_back(
+        {.id = id,
+         .tenant = record.announced.tenant(),
+         .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
+         .strategy = record.proposed.value_or(record.announced.strategy())});
   }
   return view;
 }

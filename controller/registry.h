@@ -1,4 +1,5 @@
-// What the controller knows: hosts whose agents registered, and their communicators. No network, no clock.
+// What the controller knows: hosts whose agents registered, and their communicators. No network, no
+// clock.
 //
 // OWNER: Coordinator. THREAD: its owner only.
 #ifndef MCCS_CONTROLLER_REGISTRY_H_
@@ -26,10 +27,10 @@ enum class HostState { kReady, kLost, kRefused };
 struct HostRecord {
   agent::Host host;
   HostState state = HostState::kReady;
-  std::string why;         // kLost, kRefused
-  AgentKey agent;          // kReady
-  MonotonicNs since = 0;   // when the state was entered
-  MonotonicNs heard = 0;   // last message
+  std::string why;        // kLost, kRefused
+  AgentKey agent;         // kReady
+  MonotonicNs since = 0;  // when the state was entered
+  MonotonicNs heard = 0;  // last message
 };
 
 struct CommunicatorRecord {
@@ -48,13 +49,14 @@ class Registry {
   static constexpr size_t kMaxHosts = 16384;
   static constexpr size_t kMaxCommunicators = 65536;
 
-  // The host is ready, leads just the communicators of `registration`, and what it led before is forgotten.
-  // kInvalidArgument: no name, or a communicator that is none. kAlreadyExists: another daemon is connected under
-  // this name, or leads one of them. kResourceExhausted: too many hosts.
+  // The host is ready, leads just the communicators of `registration`, and what it led before is
+  // forgotten. kInvalidArgument: no name, or a communicator that is none. kAlreadyExists: another
+  // daemon is connected under this name, or leads one of them. kResourceExhausted: too many hosts.
   absl::Status Register(AgentKey agent, const agent::Register& registration, MonotonicNs now);
   // Notes a daemon that was turned away, unless a ready one has that name.
   void NoteRefused(const agent::Host& host, const std::string& why, MonotonicNs now);
-  // REQUIRES for all below: `host` is registered. What does not fit (a report on an unknown communicator) is ignored.
+  // REQUIRES for all below: `host` is registered. What does not fit (a report on an unknown
+  // communicator) is ignored.
   void Heard(const std::string& host, MonotonicNs now);
   absl::Status Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now);
   void Propose(CommId id, strategy::Strategy strategy);
@@ -62,8 +64,8 @@ class Registry {
   // The leader's word ends the communicator; another host's only its own part.
   void Ended(const std::string& host, CommId id);
   void Lose(const std::string& host, const std::string& why, MonotonicNs now);
-  // Forgets communicators whose leader has been lost since before `lost_before`: their ranks are gone, or their
-  // daemon has another controller.
+  // Forgets communicators whose leader has been lost since before `lost_before`: their ranks are
+  // gone, or their daemon has another controller.
   void ForgetOrphans(MonotonicNs lost_before);
 
   const std::map<std::string, HostRecord>& hosts() const { return hosts_; }

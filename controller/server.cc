@@ -39,8 +39,8 @@ struct ControllerServer::Impl {
 
 ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(const std::string& address,
-                                                                         SharedCoordinator* coordinator) {
+absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
+    const std::string& address, SharedCoordinator* coordinator) {
   EnablePluginsOnce();
   auto impl = std::make_unique<Impl>(coordinator);
   grpc::ServerBuilder builder;
@@ -51,9 +51,10 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(const 
   builder.RegisterService(&impl->operators);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || impl->port == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address, ": is another mccs-controller running there, and is the address one of "
-        "this machine? Choose another with --listen ADDRESS:PORT"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address,
+                     ": is another mccs-controller running there, and is the address one of "
+                     "this machine? Choose another with --listen ADDRESS:PORT"));
   }
   return std::unique_ptr<ControllerServer>(new ControllerServer(std::move(impl)));
 }

@@ -1,5 +1,5 @@
-// The coordinator behind one mutex, for gRPC's threads. Nothing blocks under it, and nothing of gRPC is called:
-// what is to be sent leaves through the outbox after it is unlocked.
+// The coordinator behind one mutex, for gRPC's threads. Nothing blocks under it, and nothing of
+// gRPC is called: what is to be sent leaves through the outbox after it is unlocked.
 #ifndef MCCS_CONTROLLER_SHARED_COORDINATOR_H_
 #define MCCS_CONTROLLER_SHARED_COORDINATOR_H_
 

@@ -1,4 +1,5 @@
-// What this machine is: its name, NICs and GPUs. Apart from the rest of topology/, for it reads the machine.
+// What this machine is: its name, NICs and GPUs. Apart from the rest of topology/, for it reads the
+// machine.
 #ifndef MCCS_TOPOLOGY_HOST_DISCOVERY_H_
 #define MCCS_TOPOLOGY_HOST_DISCOVERY_H_
 
@@ -24,12 +25,13 @@ struct GpuInfo {
 
 struct HostInventory {
   std::string name;
-  std::vector<NicInfo> nics;  // that are up and have an address, in natural order of their names, loopback last
+  std::vector<NicInfo>
+      nics;  // that are up and have an address, in natural order of their names, loopback last
   std::vector<GpuInfo> gpus;
 };
 
 struct HostDiscoveryOptions {
-  std::string name;      // empty: the machine's host name
+  std::string name;  // empty: the machine's host name
   int32_t gpu_count = 0;
   std::string sysfs = "/sys";
 };

@@ -9,8 +9,8 @@
 namespace mccs {
 namespace {
 
-// Finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads neighbouring inputs over all bits. Not
-// std::hash: the choice must be the same in every build.
+// Finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): spreads neighbouring inputs over all
+// bits. Not std::hash: the choice must be the same in every build.
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -18,7 +18,8 @@ uint64_t Mix(uint64_t x) {
 }
 
 uint64_t LaneHash(CommId id, int channel, int lane) {
-  return Mix(Mix(Mix(id.value()) + static_cast<uint64_t>(channel) + 1) + static_cast<uint64_t>(lane) + 1);
+  return Mix(Mix(Mix(id.value()) + static_cast<uint64_t>(channel) + 1) +
+             static_cast<uint64_t>(lane) + 1);
 }
 
 std::vector<HostIndex> RingOf(const ClusterView& view, const CommunicatorView& communicator) {
@@ -62,9 +63,9 @@ absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId 
       const std::string& to = subject->hosts[ring[(i + 1) % ring.size()].value()];
       const auto port = taken.Choose(LaneHash(id, c, static_cast<int>(i)), from, to);
       if (!port) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("communicator ", FormatCommId(id), ", channel ", c, ": all source ports ", ports.first,
-                         " to ", ports.last, " from ", from, " to ", to, " are taken"));
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "communicator ", FormatCommId(id), ", channel ", c, ": all source ports ", ports.first,
+            " to ", ports.last, " from ", from, " to ", to, " are taken"));
       }
       channel->add_source_ports(*port);
     }

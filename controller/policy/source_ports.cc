@@ -14,7 +14,8 @@ void SourcePorts::TakeAll(const CommunicatorView& communicator) {
     for (int i = 0; i < channel.source_ports_size() && i < channel.ring_size(); ++i) {
       const int from = channel.ring(i);
       const int to = channel.ring((i + 1) % channel.ring_size());
-      if (channel.source_ports(i) == 0 || from < 0 || from >= hosts || to < 0 || to >= hosts) continue;
+      if (channel.source_ports(i) == 0 || from < 0 || from >= hosts || to < 0 || to >= hosts)
+        continue;
       Take(static_cast<uint16_t>(channel.source_ports(i)), communicator.hosts[from],
            communicator.hosts[to]);
     }

@@ -19,8 +19,8 @@ class SourcePorts {
 
   // Takes all ports of `communicator`'s strategy.
   void TakeAll(const CommunicatorView& communicator);
-  // A free port for a lane, and takes it; the search begins at `hash`. Nothing: every port is taken between
-  // these hosts.
+  // A free port for a lane, and takes it; the search begins at `hash`. Nothing: every port is taken
+  // between these hosts.
   std::optional<uint16_t> Choose(uint64_t hash, const std::string& from, const std::string& to);
 
  private:

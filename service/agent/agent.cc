@@ -54,17 +54,20 @@ agent::Host ToMessage(const AgentHost& host, const std::string& version) {
 std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
   grpc::ChannelArguments arguments;
   // The pauses between attempts are ours, and a proxy for the web is none for us.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, static_cast<int>(options.first_retry_ns / kNsPerMs));
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(options.first_retry_ns / kNsPerMs));
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, static_cast<int>(options.first_retry_ns / kNsPerMs));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(options.first_retry_ns / kNsPerMs));
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 }  // namespace
 
-// The talker thread opens a stream and writes; for each stream a listener thread reads. One that finds the stream
-// broken, or silent, cancels it, which ends the other.
+// The talker thread opens a stream and writes; for each stream a listener thread reads. One that
+// finds the stream broken, or silent, cancels it, which ends the other.
 class Agent::Impl {
  public:
   using Stream = grpc::ClientReaderWriter<agent::FromAgent, agent::ToAgent>;
@@ -103,8 +106,8 @@ class Agent::Impl {
   agent::Host host_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread talker_;
-  int64_t retry_ns_ = 0;      // talker
-  std::string last_error_;    // talker: so that the same one is told once
+  int64_t retry_ns_ = 0;    // talker
+  std::string last_error_;  // talker: so that the same one is told once
   // Says "the controller answers" for the engine, and guards nothing.
   std::atomic<bool> connected_ = false;
 
@@ -112,7 +115,7 @@ class Agent::Impl {
   std::condition_variable changed_;
   AgentTable table_;
   bool stopping_ = false;
-  bool broken_ = false;  // the listener has ended
+  bool broken_ = false;                     // the listener has ended
   grpc::ClientContext* context_ = nullptr;  // of the stream that is open
   SteadyTime heard_;
   int64_t heartbeat_every_ns_ = 0;
@@ -121,7 +124,8 @@ class Agent::Impl {
 
 absl::Status Agent::Impl::Start(const AgentHost& host) {
   if (options_.controller.empty() || host.position.host.empty()) {
-    return absl::InvalidArgumentError("the agent needs the controller's address and this host's name");
+    return absl::InvalidArgumentError(
+        "the agent needs the controller's address and this host's name");
   }
   host_ = ToMessage(host, options_.version);
   channel_ = MakeChannel(options_);
@@ -181,8 +185,9 @@ void Agent::Impl::TalkOnce() {
   }
   if (stopping || (!was_connected && end.error_message() == last_error_)) return;
   last_error_ = end.error_message();
-  log_->Warning("the controller at ", options_.controller, was_connected ? " is lost (" : " does not serve us (",
-                last_error_, "); trying again for ever. Communicators run on without it");
+  log_->Warning("the controller at ", options_.controller,
+                was_connected ? " is lost (" : " does not serve us (", last_error_,
+                "); trying again for ever. Communicators run on without it");
 }
 
 bool Agent::Impl::SendRegistration(Stream* stream) {
@@ -274,7 +279,8 @@ void Agent::Impl::Pause() {
   retry_ns_ = std::min(2 * retry_ns_, options_.last_retry_ns);
 }
 
-Agent::Agent(AgentOptions options, Log* log) : impl_(std::make_unique<Impl>(std::move(options), log)) {}
+Agent::Agent(AgentOptions options, Log* log)
+    : impl_(std::make_unique<Impl>(std::move(options), log)) {}
 
 Agent::~Agent() = default;
 

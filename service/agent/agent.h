@@ -1,13 +1,13 @@
-// The controller's client: keeps a stream to mccs-controller open (proto/agent.proto), says there what the daemon's
-// communicators say, and brings back what it proposes.
+// The controller's client: keeps a stream to mccs-controller open (proto/agent.proto), says there
+// what the daemon's communicators say, and brings back what it proposes.
 //
-// The engine calls the ControllerLink functions; they note what is wanted in a table and return. Threads of
-// the agent's own bring the table to the controller, for ever: when the stream breaks they open another,
-// register again and tell all that lives. So nothing is queued without a bound, and nothing is lost but the numbers of
-// what ended meanwhile.
+// The engine calls the ControllerLink functions; they note what is wanted in a table and return.
+// Threads of the agent's own bring the table to the controller, for ever: when the stream breaks
+// they open another, register again and tell all that lives. So nothing is queued without a bound,
+// and nothing is lost but the numbers of what ended meanwhile.
 //
-// THREAD: the ControllerLink functions: any; they hold a mutex for the length of a copy, and never wait for the
-// network. The rest: the owner.
+// THREAD: the ControllerLink functions: any; they hold a mutex for the length of a copy, and never
+// wait for the network. The rest: the owner.
 #ifndef MCCS_SERVICE_AGENT_AGENT_H_
 #define MCCS_SERVICE_AGENT_AGENT_H_
 
@@ -29,8 +29,8 @@ namespace mccs {
 struct AgentOptions {
   std::string controller;  // "host:port"
   std::string version;     // of this daemon, for people
-  // Called from the agent's threads when a proposal has come or `connected` has changed: wakes the engine. Must not
-  // block (an eventfd).
+  // Called from the agent's threads when a proposal has come or `connected` has changed: wakes the
+  // engine. Must not block (an eventfd).
   std::function<void()> wake;
   // Pauses between attempts to reach the controller: doubled from the first to the last.
   int64_t first_retry_ns = 100 * kNsPerMs;

@@ -135,7 +135,8 @@ absl::Status AgentTable::Propose(const agent::Propose& proposal) {
   const CommId id(proposal.comm_id());
   const auto known = entries_.find(id);
   if (known == entries_.end() || !known->second.announce || known->second.ended) {
-    return absl::NotFoundError(absl::StrCat("communicator ", FormatCommId(id), " is not led by this host"));
+    return absl::NotFoundError(
+        absl::StrCat("communicator ", FormatCommId(id), " is not led by this host"));
   }
   MCCS_ASSIGN_OR_RETURN(known->second.proposal,
                         StrategyFromProto(proposal.strategy(), known->second.hosts));

@@ -1,5 +1,5 @@
-// What the agent has to tell the controller, as a table of communicators with marks on what is not told yet. The
-// engine writes it, the agent's threads empty it; both under the agent's mutex.
+// What the agent has to tell the controller, as a table of communicators with marks on what is not
+// told yet. The engine writes it, the agent's threads empty it; both under the agent's mutex.
 //
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
 //   Registration() marks every entry as if it had just been written: a new stream knows nothing.
@@ -31,12 +31,14 @@ class AgentTable {
   // There is nobody to tell of what ended.
   void ForgetEnded();
 
-  // All communicators that this host leads and that were announced, for a new stream. From here on TakeUnsaid gives
-  // all reports again.
+  // All communicators that this host leads and that were announced, for a new stream. From here on
+  // TakeUnsaid gives all reports again.
   std::vector<agent::Announce> Registration();
-  // What has been written since, in an order in which the controller understands it. At most kMaxUnsaid messages.
+  // What has been written since, in an order in which the controller understands it. At most
+  // kMaxUnsaid messages.
   std::vector<agent::FromAgent> TakeUnsaid();
-  // All reports are told again: a controller that did not know a communicator when it was first reported.
+  // All reports are told again: a controller that did not know a communicator when it was first
+  // reported.
   void RepeatReports();
 
   // Keeps a proposal for TakeProposal. kNotFound: no such communicator here (it ended meanwhile);

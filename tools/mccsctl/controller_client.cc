@@ -24,8 +24,9 @@ struct ControllerClient::Impl {
       : address(where), stub(control::Operator::NewStub(MakeChannel(where))) {}
 
   template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                                            Reply*),
+  absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*,
+                                                                             const Request&,
+                                                                             Reply*),
                              const Request& request) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
@@ -40,15 +41,17 @@ struct ControllerClient::Impl {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
       case grpc::StatusCode::DEADLINE_EXCEEDED:
-        return absl::UnavailableError(absl::StrCat(
-            "no mccs-controller answers at ", address, " (", status.error_message(),
-            "). Is it running? Say where with --controller HOST:PORT or the variable MCCS_CONTROLLER"));
+        return absl::UnavailableError(absl::StrCat("no mccs-controller answers at ", address, " (",
+                                                   status.error_message(),
+                                                   "). Is it running? Say where with --controller "
+                                                   "HOST:PORT or the variable MCCS_CONTROLLER"));
       case grpc::StatusCode::UNIMPLEMENTED:
-        return absl::UnimplementedError(absl::StrCat("what answers at ", address,
-                                                     " is no mccs-controller, or one of another release (",
-                                                     status.error_message(), ")"));
+        return absl::UnimplementedError(absl::StrCat(
+            "what answers at ", address, " is no mccs-controller, or one of another release (",
+            status.error_message(), ")"));
       default:
-        return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+        return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                            status.error_message());
     }
   }
 
@@ -56,7 +59,8 @@ struct ControllerClient::Impl {
   const std::unique_ptr<control::Operator::Stub> stub;
 };
 
-ControllerClient::ControllerClient(const std::string& address) : impl_(std::make_unique<Impl>(address)) {}
+ControllerClient::ControllerClient(const std::string& address)
+    : impl_(std::make_unique<Impl>(address)) {}
 
 ControllerClient::~ControllerClient() = default;
 
@@ -65,10 +69,12 @@ absl::StatusOr<control::ListHostsReply> ControllerClient::ListHosts() {
 }
 
 absl::StatusOr<control::ListCommunicatorsReply> ControllerClient::ListCommunicators() {
-  return impl_->Call(&control::Operator::Stub::ListCommunicators, control::ListCommunicatorsRequest());
+  return impl_->Call(&control::Operator::Stub::ListCommunicators,
+                     control::ListCommunicatorsRequest());
 }
 
-absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicator(const std::string& id) {
+absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicator(
+    const std::string& id) {
   control::DescribeCommunicatorRequest request;
   request.set_id(id);
   return impl_->Call(&control::Operator::Stub::DescribeCommunicator, request);

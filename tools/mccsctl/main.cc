@@ -38,9 +38,15 @@ int Show(const Options& options, const absl::StatusOr<Reply>& answer,
   }
   std::string text;
   switch (options.output) {
-    case Output::kTable: text = table(*answer); break;
-    case Output::kJson: text = RenderJson(*answer); break;
-    case Output::kYaml: text = RenderYaml(*answer); break;
+    case Output::kTable:
+      text = table(*answer);
+      break;
+    case Output::kJson:
+      text = RenderJson(*answer);
+      break;
+    case Output::kYaml:
+      text = RenderYaml(*answer);
+      break;
   }
   std::fputs(text.c_str(), stdout);
   return std::fflush(stdout) == 0 ? 0 : kExitFailed;
@@ -51,17 +57,20 @@ void DeclareGet(CLI::App* app, const Options* options, std::function<int()>* act
   get->require_subcommand(1);
   get->footer("Examples:\n  mccsctl get hosts\n  mccsctl get communicators -o json");
 
-  CLI::App* hosts = get->add_subcommand("hosts", "Hosts whose daemons registered: place, GPUs, NICs, state");
+  CLI::App* hosts =
+      get->add_subcommand("hosts", "Hosts whose daemons registered: place, GPUs, NICs, state");
   hosts->footer("Examples:\n  mccsctl get hosts\n  mccsctl -o yaml get hosts");
   hosts->callback([=] {
     *action = [=] {
-      return Show<control::ListHostsReply>(*options, ControllerClient(options->controller).ListHosts(), RenderHosts);
+      return Show<control::ListHostsReply>(
+          *options, ControllerClient(options->controller).ListHosts(), RenderHosts);
     };
   });
 
-  CLI::App* communicators =
-      get->add_subcommand("communicators", "Communicators: ranks, epoch, strategy, operations, bytes, state");
-  communicators->footer("Examples:\n  mccsctl get communicators\n  mccsctl -o json get communicators");
+  CLI::App* communicators = get->add_subcommand(
+      "communicators", "Communicators: ranks, epoch, strategy, operations, bytes, state");
+  communicators->footer(
+      "Examples:\n  mccsctl get communicators\n  mccsctl -o json get communicators");
   communicators->callback([=] {
     *action = [=] {
       return Show<control::ListCommunicatorsReply>(
@@ -75,22 +84,26 @@ void DeclareDescribe(CLI::App* app, Options* options, std::function<int()>* acti
   describe->require_subcommand(1);
   describe->footer("Examples:\n  mccsctl describe communicator 3f2a");
 
-  CLI::App* communicator =
-      describe->add_subcommand("communicator", "A communicator's ranks, rings and lanes with their source ports");
-  communicator->add_option("ID", options->id, "Its id, or as many first digits as make it the only one")
+  CLI::App* communicator = describe->add_subcommand(
+      "communicator", "A communicator's ranks, rings and lanes with their source ports");
+  communicator
+      ->add_option("ID", options->id, "Its id, or as many first digits as make it the only one")
       ->required();
-  communicator->footer("Examples:\n  mccsctl describe communicator 3f2a90c1d4e5b607\n"
-                       "  mccsctl -o json describe communicator 3f2a");
+  communicator->footer(
+      "Examples:\n  mccsctl describe communicator 3f2a90c1d4e5b607\n"
+      "  mccsctl -o json describe communicator 3f2a");
   communicator->callback([=] {
     *action = [=] {
       return Show<control::CommunicatorDetail>(
-          *options, ControllerClient(options->controller).DescribeCommunicator(options->id), RenderCommunicator);
+          *options, ControllerClient(options->controller).DescribeCommunicator(options->id),
+          RenderCommunicator);
     };
   });
 }
 
 void DeclareVersion(CLI::App* app, const Options* options, std::function<int()>* action) {
-  CLI::App* version = app->add_subcommand("version", "The versions of mccsctl and of the controller");
+  CLI::App* version =
+      app->add_subcommand("version", "The versions of mccsctl and of the controller");
   version->footer("Examples:\n  mccsctl version");
   version->callback([=] {
     *action = [=] {
@@ -98,10 +111,11 @@ void DeclareVersion(CLI::App* app, const Options* options, std::function<int()>*
         std::printf("mccsctl          %s\n", kVersion);
         std::fflush(stdout);
       }
-      return Show<control::VersionReply>(
-          *options, ControllerClient(options->controller).Version(), [](const control::VersionReply& reply) {
-            return absl::StrCat("mccs-controller  ", reply.version(), "\n");
-          });
+      return Show<control::VersionReply>(*options, ControllerClient(options->controller).Version(),
+                                         [](const control::VersionReply& reply) {
+                                           return absl::StrCat("mccs-controller  ", reply.version(),
+                                                               "\n");
+                                         });
     };
   });
 }
@@ -114,9 +128,9 @@ void Declare(CLI::App* app, Options* options, std::function<int()>* action) {
       ->capture_default_str();
   app->add_option("-o,--output", options->output, "table, json or yaml [table]")
       ->type_name("FORMAT")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Output>{
-              {"table", Output::kTable}, {"json", Output::kJson}, {"yaml", Output::kYaml}})
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Output>{{"table", Output::kTable},
+                                                                        {"json", Output::kJson},
+                                                                        {"yaml", Output::kYaml}})
                       .description(""));
   app->require_subcommand(1);
   app->fallthrough();

@@ -50,7 +50,8 @@ std::string RenderFacts(const control::CommunicatorSummary& summary) {
       {"Name", OrNone(summary.name())},
       {"Tenant", OrNone(summary.tenant())},
       {"State", summary.state()},
-      {"Ranks", absl::StrCat(summary.ranks(), " on ", summary.hosts(), summary.hosts() == 1 ? " host" : " hosts")},
+      {"Ranks", absl::StrCat(summary.ranks(), " on ", summary.hosts(),
+                             summary.hosts() == 1 ? " host" : " hosts")},
       {"Epoch", absl::StrCat(summary.epoch())},
       {"Strategy", absl::StrCat(OrNone(summary.strategy()), ", ", summary.channels(),
                                 summary.channels() == 1 ? " channel" : " channels")},
@@ -60,7 +61,8 @@ std::string RenderFacts(const control::CommunicatorSummary& summary) {
   };
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {
-    absl::StrAppend(&text, kIndent, name, ":", std::string(12 - name.size(), ' '), Printable(value), "\n");
+    absl::StrAppend(&text, kIndent, name, ":", std::string(12 - name.size(), ' '), Printable(value),
+                    "\n");
   }
   return text;
 }
@@ -68,14 +70,16 @@ std::string RenderFacts(const control::CommunicatorSummary& summary) {
 std::string RenderRanks(const control::CommunicatorDetail& detail) {
   Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
   for (const agent::Member& member : detail.members()) {
-    ranks.Row({absl::StrCat(member.rank()), member.host(), OrNone(member.gpu()), absl::StrCat(member.process())});
+    ranks.Row({absl::StrCat(member.rank()), member.host(), OrNone(member.gpu()),
+               absl::StrCat(member.process())});
   }
   return absl::StrCat("\nRanks\n", ranks.Text());
 }
 
 std::string RenderRings(const control::CommunicatorDetail& detail) {
   Table rings({{"CHANNEL", Align::kRight}, {"RING"}}, kIndent);
-  for (const control::Ring& ring : detail.rings()) rings.Row({absl::StrCat(ring.channel()), Describe(ring)});
+  for (const control::Ring& ring : detail.rings())
+    rings.Row({absl::StrCat(ring.channel()), Describe(ring)});
   return absl::StrCat("\nRings\n", rings.Text());
 }
 
@@ -91,8 +95,9 @@ std::string RenderLanes(const control::CommunicatorDetail& detail) {
                {"STATE"}},
               kIndent);
   for (const control::LaneStatus& lane : detail.lanes()) {
-    lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrNone(lane.local()), OrNone(lane.remote()),
-               FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()), lane.state()});
+    lanes.Row({absl::StrCat(lane.channel()), lane.from(), lane.to(), OrNone(lane.local()),
+               OrNone(lane.remote()), FormatBytes(lane.bytes()), absl::StrCat(lane.reconnects()),
+               lane.state()});
   }
   return absl::StrCat("\nLanes\n", lanes.Text());
 }
@@ -107,7 +112,8 @@ void MakeBlockStyle(YAML::Node node) {
 }  // namespace
 
 std::string RenderHosts(const control::ListHostsReply& reply) {
-  if (reply.hosts_size() == 0) return "No host has registered. Start mccsd with this controller's address.\n";
+  if (reply.hosts_size() == 0)
+    return "No host has registered. Start mccsd with this controller's address.\n";
   Table hosts({{"HOST"},
                {"POD"},
                {"RACK"},
@@ -120,8 +126,8 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
   for (const control::HostStatus& status : reply.hosts()) {
     const agent::Host& host = status.host();
     hosts.Row({host.name(), OrNone(host.pod()), OrNone(host.rack()), absl::StrCat(host.gpus_size()),
-               absl::StrCat(status.communicators()), OrNone(host.peer_endpoint()), Describe(host.nics()),
-               FormatAge(status.age_ns()), status.state()});
+               absl::StrCat(status.communicators()), OrNone(host.peer_endpoint()),
+               Describe(host.nics()), FormatAge(status.age_ns()), status.state()});
   }
   return hosts.Text();
 }
@@ -141,9 +147,10 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
                {"AGE", Align::kRight},
                {"STATE"}});
   for (const control::CommunicatorSummary& c : reply.communicators()) {
-    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()), absl::StrCat(c.ranks()), absl::StrCat(c.hosts()),
-               absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrNone(c.strategy()),
-               absl::StrCat(c.operations()), FormatBytes(c.bytes()), FormatAge(c.age_ns()), c.state()});
+    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()), absl::StrCat(c.ranks()),
+               absl::StrCat(c.hosts()), absl::StrCat(c.channels()), absl::StrCat(c.epoch()),
+               OrNone(c.strategy()), absl::StrCat(c.operations()), FormatBytes(c.bytes()),
+               FormatAge(c.age_ns()), c.state()});
   }
   return table.Text();
 }

@@ -12,8 +12,8 @@ std::string RenderHosts(const control::ListHostsReply& reply);
 std::string RenderCommunicators(const control::ListCommunicatorsReply& reply);
 std::string RenderCommunicator(const control::CommunicatorDetail& detail);
 
-// Protobuf's mapping of a message to JSON, with the fields' own names and all of them; 64-bit integers are
-// strings there.
+// Protobuf's mapping of a message to JSON, with the fields' own names and all of them; 64-bit
+// integers are strings there.
 std::string RenderJson(const google::protobuf::Message& message);
 // The same content as a YAML document.
 std::string RenderYaml(const google::protobuf::Message& message);

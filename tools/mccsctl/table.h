@@ -15,8 +15,8 @@ struct Column {
   Align align = Align::kLeft;
 };
 
-// Columns as wide as their widest cell, two spaces apart; no blanks at the ends of lines. Control characters of a
-// cell are shown as '?': what a tenant named must not move the operator's cursor.
+// Columns as wide as their widest cell, two spaces apart; no blanks at the ends of lines. Control
+// characters of a cell are shown as '?': what a tenant named must not move the operator's cursor.
 class Table {
  public:
   explicit Table(std::vector<Column> columns, std::string indent = "")

@@ -20,7 +20,8 @@ inline agent::Host MakeHost(const std::string& name, const std::string& rack = "
   return host;
 }
 
-inline agent::FromAgent Registration(const agent::Host& host, const std::vector<agent::Announce>& led = {}) {
+inline agent::FromAgent Registration(const agent::Host& host,
+                                     const std::vector<agent::Announce>& led = {}) {
   agent::FromAgent message;
   message.mutable_registration()->set_protocol(1);
   *message.mutable_registration()->mutable_host() = host;
@@ -29,7 +30,8 @@ inline agent::FromAgent Registration(const agent::Host& host, const std::vector<
 }
 
 // One rank per host, `channels` channels whose rings take the hosts as they stand.
-inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts, int channels = 1) {
+inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>& hosts,
+                                    int channels = 1) {
   agent::Announce announce;
   announce.set_comm_id(id);
   announce.set_tenant("uid 1000");
@@ -58,7 +60,8 @@ inline agent::FromAgent Announcement(const agent::Announce& announce) {
   return message;
 }
 
-inline agent::FromAgent Reporting(uint64_t id, uint64_t epoch, const std::string& state = "active") {
+inline agent::FromAgent Reporting(uint64_t id, uint64_t epoch,
+                                  const std::string& state = "active") {
   agent::FromAgent message;
   message.mutable_report()->set_comm_id(id);
   message.mutable_report()->set_epoch(epoch);

@@ -24,7 +24,8 @@ absl::Status Read(const std::string& text, ControllerConfig* config) {
 TEST(ControllerConfig, EveryKeyIsRead) {
   ControllerConfig config;
   const absl::Status status = Read(
-      "listen: '[::1]:7600'\nstate_dir: /run/mccs\nlog_level: debug\nheartbeat_timeout: 1500ms\n", &config);
+      "listen: '[::1]:7600'\nstate_dir: /run/mccs\nlog_level: debug\nheartbeat_timeout: 1500ms\n",
+      &config);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "[::1]:7600");
   EXPECT_EQ(config.state_dir, "/run/mccs");
@@ -47,7 +48,8 @@ TEST(ControllerConfig, AddressesToListenOnAreChecked) {
   for (const char* good : {"0.0.0.0:7500", "[::]:0", "localhost:65535"}) {
     EXPECT_TRUE(CheckListenAddress(good).ok()) << good;
   }
-  for (const char* bad : {"", ":", "a:", ":1", "a:b", "a:65536", "a:-1", "::1:7500", "[]:1", "a:99999999999"}) {
+  for (const char* bad :
+       {"", ":", "a:", ":1", "a:b", "a:65536", "a:-1", "::1:7500", "[]:1", "a:99999999999"}) {
     EXPECT_FALSE(CheckListenAddress(bad).ok()) << bad;
   }
 }

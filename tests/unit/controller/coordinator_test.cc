@@ -32,7 +32,9 @@ class CoordinatorTest : public testing::Test {
     EXPECT_FALSE(out[0].message.has_value());
     EXPECT_THAT(std::string(out[0].end.message()), HasSubstr(why));
   }
-  std::string StateOf(int host) { return ListHosts(coordinator_.registry(), clock_.now).hosts(host).state(); }
+  std::string StateOf(int host) {
+    return ListHosts(coordinator_.registry(), clock_.now).hosts(host).state();
+  }
   absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
     return DescribeCommunicator(coordinator_.registry(), id, clock_.now);
   }
@@ -40,7 +42,8 @@ class CoordinatorTest : public testing::Test {
 
   HandClock clock_;
   std::unique_ptr<Log> log_ = MakeNullLog();
-  Coordinator coordinator_{{.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get()};
+  Coordinator coordinator_{
+      {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get()};
 };
 
 TEST_F(CoordinatorTest, AHostThatRegistersIsReadyAndLearnsTheHeartbeat) {
@@ -119,7 +122,8 @@ TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
   Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   Say(kFirst, Announcement(MakeAnnounce(2, {"h0", "h1"})));
   coordinator_.Gone(kFirst, "its connection closed");
-  EXPECT_THAT(Describe("0000000000000001")->summary().state(), HasSubstr("its leader h0 is not connected"));
+  EXPECT_THAT(Describe("0000000000000001")->summary().state(),
+              HasSubstr("its leader h0 is not connected"));
   Say(kSecond, Registration(MakeHost("h0"), {MakeAnnounce(2, {"h0", "h1"})}));
   EXPECT_EQ(StateOf(0), "ready");
   EXPECT_EQ(communicators(), 1u);
@@ -186,7 +190,8 @@ TEST_F(CoordinatorTest, NonsenseAboutCommunicatorsChangesNothing) {
   EXPECT_EQ(communicators(), 0u);
 
   Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-  EXPECT_TRUE(Say(kSecond, Announcement(MakeAnnounce(1, {"h1"}))).empty()) << "another host leads it";
+  EXPECT_TRUE(Say(kSecond, Announcement(MakeAnnounce(1, {"h1"}))).empty())
+      << "another host leads it";
   EXPECT_EQ(Describe("0")->summary().hosts(), 2);
 }
 

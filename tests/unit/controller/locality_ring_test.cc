@@ -40,7 +40,8 @@ TEST(LocalityRing, TakesTheHostsRackByRack) {
   const auto strategy = LocalityRing(view, kId);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   ASSERT_EQ(strategy->channels_size(), 2);
-  for (const auto& channel : strategy->channels()) EXPECT_THAT(channel.ring(), ElementsAre(0, 2, 1, 3));
+  for (const auto& channel : strategy->channels())
+    EXPECT_THAT(channel.ring(), ElementsAre(0, 2, 1, 3));
 }
 
 TEST(LocalityRing, KeepsWhatItDoesNotDecideAndCountsTheEpochUp) {
@@ -70,10 +71,12 @@ TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
   const ClusterView view{.hosts = {},
                          .communicators = {Communicator(kId, {"a", "b", "c"}, 4),
                                            Communicator(CommId(7), {"c", "b"}, 2)}};
-  EXPECT_EQ(LocalityRing(view, kId)->SerializeAsString(), LocalityRing(view, kId)->SerializeAsString());
+  EXPECT_EQ(LocalityRing(view, kId)->SerializeAsString(),
+            LocalityRing(view, kId)->SerializeAsString());
 }
 
-// Adds communicators one after the other, as they come in life, and looks at every flow of the cluster.
+// Adds communicators one after the other, as they come in life, and looks at every flow of the
+// cluster.
 TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -32,11 +32,12 @@ TEST(HostDiscovery, SpeedIsWhatTheKernelSays) {
   const std::filesystem::path sysfs = std::filesystem::path(testing::TempDir()) / "mccs-sysfs";
   const std::filesystem::path nic = sysfs / "class/net/lo";
   std::filesystem::create_directories(nic);
-  for (const auto& [text, bps] : {std::pair<const char*, uint64_t>{"25000\n", 25'000'000'000u},
-                                  std::pair<const char*, uint64_t>{"-1\n", 0u},
-                                  std::pair<const char*, uint64_t>{"", 0u}}) {
+  for (const auto& [text, bps] :
+       {std::pair<const char*, uint64_t>{"25000\n", 25'000'000'000u},
+        std::pair<const char*, uint64_t>{"-1\n", 0u}, std::pair<const char*, uint64_t>{"", 0u}}) {
     std::ofstream(nic / "speed") << text;
-    const absl::StatusOr<HostInventory> host = DiscoverHost({.name = "h", .gpu_count = 0, .sysfs = sysfs.string()});
+    const absl::StatusOr<HostInventory> host =
+        DiscoverHost({.name = "h", .gpu_count = 0, .sysfs = sysfs.string()});
     ASSERT_TRUE(host.ok()) << host.status();
     EXPECT_EQ(host->nics.back().speed_bps, bps);
   }

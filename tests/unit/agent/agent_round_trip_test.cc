@@ -1,0 +1,267 @@
+// The agent and the controller's server in one process, over gRPC on loopback. What is waited for
+// is looked at again and again, for kPatience at most.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "controller/operator_view.h"
+#include "controller/server.h"
+#include "service/agent/agent.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr auto kPatience = std::chrono::seconds(8);
+constexpr CommId kId{0xabcdef};
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+// A server with its coordinator, and a thread that ticks.
+class Controller {
+ public:
+  explicit Controller(const std::string& address, int64_t heartbeat_timeout_ns = 2 * kNsPerSec)
+      : log_(MakeNullLog()), coordinator_({heartbeat_timeout_ns, "test"}, &clock_, log_.get()) {
+    auto server = ControllerServer::Start(address, &coordinator_);
+    if (!server.ok()) {
+      status_ = server.status();
+      return;
+    }
+    server_ = *std::move(server);
+    ticker_ = std::thread([this] {
+      while (!stop_) {
+        server_->Tick();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  }
+  ~Controller() {
+    stop_ = true;
+    if (ticker_.joinable()) ticker_.join();
+  }
+
+  const absl::Status& status() const { return status_; }
+  std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
+  std::string HostState(const std::string& name) {
+    return coordinator_.With([&](Coordinator& c) -> std::string {
+      const control::ListHostsReply reply = ListHosts(c.registry(), c.Now());
+      for (const control::HostStatus& host : reply.hosts()) {
+        if (host.host().name() == name) return host.state();
+      }
+      return "";
+    });
+  }
+  absl::StatusOr<control::CommunicatorDetail> Describe() {
+    return coordinator_.With([&](Coordinator& c) {
+      return DescribeCommunicator(c.registry(), FormatCommId(kId), c.Now());
+    });
+  }
+
+ private:
+  SystemClock clock_;
+  std::unique_ptr<Log> log_;
+  SharedCoordinator coordinator_;
+  absl::Status status_;
+  std::unique_ptr<ControllerServer> server_;
+  std::atomic<bool> stop_ = false;
+  std::thread ticker_;
+};
+
+class TestAgent {
+ public:
+  TestAgent(const std::string& controller, const std::string& name, const std::string& rack = "r1")
+      : log_(MakeNullLog()),
+        agent_({.controller = controller,
+                .version = "test",
+                .wake = [this] { ++wakes_; },
+                .first_retry_ns = 10 * kNsPerMs,
+                .last_retry_ns = 50 * kNsPerMs},
+               log_.get()) {
+    AgentHost host{.inventory = {.name = name, .nics = {}, .gpus = {{0, "0000:1b:00.0"}}},
+                   .position = {"p1", rack, name},
+                   .peer_endpoint = name + ":7400"};
+    started_ = agent_.Start(host);
+  }
+
+  Agent* operator->() { return &agent_; }
+  const absl::Status& started() const { return started_; }
+  int wakes() const { return wakes_; }
+
+ private:
+  std::atomic<int> wakes_ = 0;
+  std::unique_ptr<Log> log_;
+  Agent agent_;
+  absl::Status started_;
+};
+
+CommunicatorInfo Info() {
+  CommunicatorInfo info;
+  info.id = kId;
+  info.name = "job";
+  info.tenant = "uid 1000";
+  info.hosts = {"h1", "h0"};
+  info.members = {{Rank(0), "h1", "0000:1b:00.0", 11}, {Rank(1), "h0", "0000:1b:00.0", 12}};
+  info.strategy.channels = {{{HostIndex(0), HostIndex(1)}, {}}};
+  info.strategy.lanes = {.slots = 4, .slot_bytes = 1 << 16};
+  info.strategy.origin = "daemon default";
+  return info;
+}
+
+CommunicatorStats Stats(Epoch epoch) {
+  CommunicatorStats stats;
+  stats.id = kId;
+  stats.epoch = epoch;
+  stats.operations = 5;
+  stats.bytes = 4096;
+  stats.state = "active";
+  stats.lanes = {{ChannelId(0), HostIndex(1), HostIndex(0), "127.0.0.1:61001", "127.0.0.1:7400",
+                  2048, 0, "up"}};
+  return stats;
+}
+
+TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok()) << controller.status();
+  TestAgent agent(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  EXPECT_EQ(controller.HostState("h1"), "ready");
+  const int wakes = agent.wakes();
+  EXPECT_GE(wakes, 1) << "the engine hears that the controller is there";
+
+  agent->Announce(Info());
+  std::optional<Strategy> proposal;
+  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal(kId)).has_value(); }));
+  EXPECT_GT(agent.wakes(), wakes);
+  EXPECT_EQ(proposal->origin, "locality_ring");
+  EXPECT_EQ(proposal->epoch, Epoch(2));
+  // h0's place is not known: it stands before all racks.
+  EXPECT_EQ(proposal->channels[0].ring, (std::vector<HostIndex>{HostIndex(1), HostIndex(0)}));
+  ASSERT_EQ(proposal->channels[0].source_ports.size(), 2u);
+  EXPECT_NE(proposal->channels[0].source_ports[0], proposal->channels[0].source_ports[1]);
+  EXPECT_FALSE(agent->TakeProposal(kId).has_value());
+
+  agent->Report(Stats(proposal->epoch));
+  ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
+  const control::CommunicatorDetail detail = *controller.Describe();
+  EXPECT_EQ(detail.summary().strategy(), "locality_ring");
+  EXPECT_EQ(detail.summary().state(), "active");
+  EXPECT_EQ(detail.members(1).host(), "h0");
+  ASSERT_EQ(detail.lanes_size(), 1);
+  EXPECT_EQ(detail.lanes(0).from(), "h0");
+  EXPECT_EQ(detail.lanes(0).local(), "127.0.0.1:61001");
+
+  agent->Ended(kId, "destroyed");
+  EXPECT_TRUE(Eventually([&] { return !controller.Describe().ok(); }));
+}
+
+TEST(AgentRoundTrip, AnAgentThatGoesIsLost) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  {
+    TestAgent agent(controller.address(), "h1");
+    ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  }
+  EXPECT_TRUE(
+      Eventually([&] { return controller.HostState("h1") == "lost: its connection closed"; }));
+}
+
+TEST(AgentRoundTrip, HeartbeatsKeepTheStreamForManyTimeouts) {
+  Controller controller("127.0.0.1:0", 600 * kNsPerMs);
+  ASSERT_TRUE(controller.status().ok());
+  TestAgent agent(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  const int wakes = agent.wakes();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_TRUE(agent->connected());
+  EXPECT_EQ(agent.wakes(), wakes) << "connected did not flicker";
+}
+
+TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
+  auto first = std::make_unique<Controller>("127.0.0.1:0");
+  ASSERT_TRUE(first->status().ok());
+  const std::string address = first->address();
+  TestAgent agent(address, "h1");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  agent->Announce(Info());
+  std::optional<Strategy> proposal;
+  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal(kId)).has_value(); }));
+  agent->Report(Stats(proposal->epoch));
+
+  first.reset();
+  ASSERT_TRUE(Eventually([&] { return !agent->connected(); }));
+  std::unique_ptr<Controller> second;
+  ASSERT_TRUE(Eventually([&] {
+    second = std::make_unique<Controller>(address);
+    return second->status().ok();
+  })) << second->status();
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  ASSERT_TRUE(Eventually([&] {
+    const auto detail = second->Describe();
+    return detail.ok() && detail->summary().operations() == 5;
+  }));
+  EXPECT_EQ(second->Describe()->summary().strategy(), "locality_ring");
+  EXPECT_FALSE(agent->TakeProposal(kId).has_value()) << "what runs is not proposed again";
+}
+
+TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  Controller other(controller.address());
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr(controller.address()));
+}
+
+TEST(AgentRoundTrip, TheSecondDaemonOfANameIsNotServedAndTheFirstIs) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  TestAgent first(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return first->connected(); }));
+  const std::unique_ptr<Log> log = MakeNullLog();
+  Agent second({.controller = controller.address(),
+                .version = "test",
+                .wake = {},
+                .first_retry_ns = 10 * kNsPerMs},
+               log.get());
+  AgentHost host{.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "elsewhere:1"};
+  ASSERT_TRUE(second.Start(host).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(second.connected());
+  EXPECT_TRUE(first->connected());
+  EXPECT_EQ(controller.HostState("h1"), "ready");
+}
+
+TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    TestAgent agent("127.0.0.1:1", "h1");
+    for (int i = 0; i < 1000; ++i) {
+      agent->Announce(Info());
+      agent->Report(Stats(Epoch(1)));
+      EXPECT_FALSE(agent->connected());
+      EXPECT_FALSE(agent->TakeProposal(kId).has_value());
+    }
+    agent->Ended(kId, "destroyed");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRefused) {
+  EXPECT_EQ(TestAgent("", "h1").started().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(TestAgent("127.0.0.1:1", "").started().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,132 @@
+#include "service/agent/agent_table.h"
+
+#include <gtest/gtest.h>
+
+#include "service/communicator/strategy_proto.h"
+
+namespace mccs {
+namespace {
+
+constexpr CommId kId{9};
+
+Strategy RingOfTwo(uint64_t epoch) {
+  Strategy strategy;
+  strategy.epoch = Epoch(epoch);
+  strategy.channels = {{{HostIndex(1), HostIndex(0)}, {61001, 61002}}};
+  strategy.lanes = {.slots = 4, .slot_bytes = 1 << 16};
+  return strategy;
+}
+
+CommunicatorInfo Info() {
+  CommunicatorInfo info;
+  info.id = kId;
+  info.hosts = {"h0", "h1"};
+  info.strategy = RingOfTwo(1);
+  return info;
+}
+
+CommunicatorStats Stats(uint64_t epoch) {
+  CommunicatorStats stats;
+  stats.id = kId;
+  stats.epoch = Epoch(epoch);
+  stats.state = "active";
+  return stats;
+}
+
+agent::Propose Proposal(uint64_t epoch) {
+  agent::Propose proposal;
+  proposal.set_comm_id(kId.value());
+  ToProto(RingOfTwo(epoch), proposal.mutable_strategy());
+  return proposal;
+}
+
+TEST(AgentTable, EachThingIsSaidOnceInOrder) {
+  AgentTable table;
+  table.Announce(Info());
+  table.Report(Stats(1));
+  const auto said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_TRUE(said[0].has_announce());
+  EXPECT_TRUE(said[1].has_report());
+  EXPECT_TRUE(table.TakeUnsaid().empty());
+}
+
+TEST(AgentTable, ManyReportsBetweenTwoWordsAreOneTheLast) {
+  AgentTable table;
+  for (uint64_t n = 0; n < 100; ++n) {
+    CommunicatorStats stats = Stats(1);
+    stats.operations = n;
+    table.Report(stats);
+  }
+  const auto said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].report().operations(), 99u);
+}
+
+TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
+  AgentTable table;
+  table.Announce(Info());
+  table.Ended(kId, "destroyed");
+  const auto said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[1].ended().why(), "destroyed");
+  EXPECT_TRUE(table.TakeUnsaid().empty());
+  EXPECT_TRUE(table.Registration().empty());
+}
+
+TEST(AgentTable, ANewStreamHearsOfWhatRunsAndAllReportsAgain) {
+  AgentTable table;
+  table.Announce(Info());
+  table.Report(Stats(1));
+  table.TakeUnsaid();
+  const auto led = table.Registration();
+  ASSERT_EQ(led.size(), 1u);
+  EXPECT_TRUE(led[0].running());
+  const auto said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_TRUE(said[0].has_report());
+}
+
+TEST(AgentTable, OneThatWaitsForItsStrategyIsAnnouncedAgainSoThatItIsAnswered) {
+  AgentTable table;
+  table.Announce(Info());
+  table.TakeUnsaid();
+  EXPECT_TRUE(table.Registration().empty());
+  const auto said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_FALSE(said[0].announce().running());
+}
+
+TEST(AgentTable, AProposalIsTakenOnceAndTheNewestWins) {
+  AgentTable table;
+  table.Announce(Info());
+  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+  EXPECT_TRUE(table.Propose(Proposal(2)).ok());
+  EXPECT_TRUE(table.Propose(Proposal(3)).ok());
+  EXPECT_EQ(table.TakeProposal(kId)->epoch, Epoch(3));
+  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+}
+
+TEST(AgentTable, WhatWasTakenAndRunsIsWhatANewStreamHears) {
+  AgentTable table;
+  table.Announce(Info());
+  ASSERT_TRUE(table.Propose(Proposal(2)).ok());
+  table.TakeProposal(kId);
+  table.Report(Stats(2));
+  EXPECT_EQ(table.Registration()[0].strategy().epoch(), 2u);
+}
+
+TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
+  AgentTable table;
+  EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
+  table.Announce(Info());
+  agent::Propose bad = Proposal(2);
+  bad.mutable_strategy()->mutable_channels(0)->set_ring(0, 5);
+  EXPECT_EQ(table.Propose(bad).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+  table.Ended(kId, "destroyed");
+  EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,181 @@
+#include "tools/mccsctl/render.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include "tools/mccsctl/table.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+control::CommunicatorSummary Summary() {
+  control::CommunicatorSummary summary;
+  summary.set_id("3f2a90c1d4e5b607");
+  summary.set_name("ddp");
+  summary.set_tenant("uid 1000");
+  summary.set_state("active");
+  summary.set_ranks(4);
+  summary.set_hosts(2);
+  summary.set_channels(2);
+  summary.set_epoch(2);
+  summary.set_strategy("locality_ring");
+  summary.set_operations(1200);
+  summary.set_bytes(3ull << 29);
+  summary.set_age_ns(185 * kSecond);
+  return summary;
+}
+
+control::CommunicatorDetail Detail() {
+  control::CommunicatorDetail detail;
+  *detail.mutable_summary() = Summary();
+  for (int rank = 0; rank < 4; ++rank) {
+    agent::Member* member = detail.add_members();
+    member->set_rank(rank);
+    member->set_host(rank < 2 ? "h0" : "h1");
+    member->set_gpu(rank % 2 == 0 ? "0000:1b:00.0" : "");
+    member->set_process(900 + 60 * rank);
+  }
+  for (int c = 0; c < 2; ++c) {
+    control::Ring* ring = detail.add_rings();
+    ring->set_channel(c);
+    ring->add_hosts("h0");
+    ring->add_hosts("h1");
+    for (int i = 0; i < 2; ++i) {
+      control::LaneStatus* lane = detail.add_lanes();
+      lane->set_channel(c);
+      lane->set_from(i == 0 ? "h0" : "h1");
+      lane->set_to(i == 0 ? "h1" : "h0");
+      if (c == 0 || i == 0) {
+        lane->set_local(i == 0 ? "10.0.0.1:61007" : "10.0.0.2:65000");
+        lane->set_remote(i == 0 ? "10.0.0.2:7400" : "10.0.0.1:7400");
+      }
+      lane->set_bytes(i == 0 ? 805306368 : 512);
+      lane->set_state(c == 0 || i == 0 ? "up" : "stalled: connection reset by h0");
+    }
+  }
+  return detail;
+}
+
+TEST(Render, ACommunicatorInFull) {
+  EXPECT_EQ(RenderCommunicator(Detail()),
+            "Communicator 3f2a90c1d4e5b607\n"
+            "  Name:        ddp\n"
+            "  Tenant:      uid 1000\n"
+            "  State:       active\n"
+            "  Ranks:       4 on 2 hosts\n"
+            "  Epoch:       2\n"
+            "  Strategy:    locality_ring, 2 channels\n"
+            "  Operations:  1200\n"
+            "  Bytes:       1.5 GiB\n"
+            "  Age:         3 min 5 s\n"
+            "\n"
+            "Ranks\n"
+            "  RANK  HOST  GPU            PID\n"
+            "     0  h0    0000:1b:00.0   900\n"
+            "     1  h0    -              960\n"
+            "     2  h1    0000:1b:00.0  1020\n"
+            "     3  h1    -             1080\n"
+            "\n"
+            "Rings\n"
+            "  CHANNEL  RING\n"
+            "        0  h0 → h1 → h0\n"
+            "        1  h0 → h1 → h0\n"
+            "\n"
+            "Lanes\n"
+            "  CHANNEL  FROM  TO  LOCAL (SOURCE PORT)  REMOTE            SENT  RECONNECTS  STATE\n"
+            "        0  h0    h1  10.0.0.1:61007       10.0.0.2:7400  768 MiB           0  up\n"
+            "        0  h1    h0  10.0.0.2:65000       10.0.0.1:7400    512 B           0  up\n"
+            "        1  h0    h1  10.0.0.1:61007       10.0.0.2:7400  768 MiB           0  up\n"
+            "        1  h1    h0  -                    -                512 B           0  "
+            "stalled: connection "
+            "reset by h0\n");
+}
+
+TEST(Render, ACommunicatorOnOneHostHasNoLanes) {
+  control::CommunicatorDetail detail;
+  *detail.mutable_summary() = Summary();
+  detail.mutable_summary()->set_hosts(1);
+  detail.mutable_summary()->set_channels(1);
+  detail.add_rings()->add_hosts("h0");
+  const std::string text = RenderCommunicator(detail);
+  EXPECT_NE(text.find("4 on 1 host\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 channel\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("h0 (one host: no lanes)\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Lanes\n"), std::string::npos) << text;
+}
+
+TEST(Render, Communicators) {
+  control::ListCommunicatorsReply reply;
+  *reply.add_communicators() = Summary();
+  EXPECT_EQ(RenderCommunicators(reply),
+            "ID                NAME  TENANT    RANKS  HOSTS  CHANNELS  EPOCH  STRATEGY       "
+            "OPERATIONS    BYTES"
+            "        AGE  STATE\n"
+            "3f2a90c1d4e5b607  ddp   uid 1000      4      2         2      2  locality_ring        "
+            "1200  1.5 GiB"
+            "  3 min 5 s  active\n");
+}
+
+TEST(Render, Hosts) {
+  control::ListHostsReply reply;
+  control::HostStatus* status = reply.add_hosts();
+  status->mutable_host()->set_name("h0");
+  status->mutable_host()->set_rack("r1");
+  status->mutable_host()->add_gpus();
+  status->mutable_host()->set_peer_endpoint("10.0.0.1:7400");
+  agent::Nic* nic = status->mutable_host()->add_nics();
+  nic->set_name("eth0");
+  nic->add_addresses("10.0.0.1");
+  nic->set_speed_bps(25'000'000'000);
+  status->mutable_host()->add_nics()->set_name("lo");
+  status->set_state("ready");
+  status->set_age_ns(12 * kSecond);
+  status->set_communicators(3);
+  EXPECT_EQ(RenderHosts(reply),
+            "HOST  POD  RACK  GPUS  COMMUNICATORS  ENDPOINT       NICS                         "
+            "SINCE  STATE\n"
+            "h0    -    r1       1              3  10.0.0.1:7400  eth0 10.0.0.1 25 Gbit/s, lo   12 "
+            "s  ready\n");
+}
+
+TEST(Render, NothingToShowIsSaid) {
+  EXPECT_EQ(RenderCommunicators({}), "No communicators.\n");
+  EXPECT_EQ(RenderHosts({}),
+            "No host has registered. Start mccsd with this controller's address.\n");
+}
+
+TEST(Render, JsonIsReadBackAsTheSameMessage) {
+  control::CommunicatorDetail back;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(RenderJson(Detail()), &back).ok());
+  EXPECT_EQ(back.SerializeAsString(), Detail().SerializeAsString());
+}
+
+TEST(Render, YamlIsABlockDocumentWithTheFieldsNames) {
+  control::ListCommunicatorsReply reply;
+  *reply.add_communicators() = Summary();
+  const std::string text = RenderYaml(reply);
+  EXPECT_EQ(text.find('{'), std::string::npos) << text;
+  EXPECT_EQ(text.rfind("communicators:\n", 0), 0u) << text;
+  EXPECT_NE(text.find("id: 3f2a90c1d4e5b607\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("ranks: 4\n"), std::string::npos) << text;
+  EXPECT_EQ(RenderYaml(control::ListHostsReply()), "hosts: []\n");
+}
+
+TEST(Table, ANameWithControlCharactersCannotMoveTheCursor) {
+  Table table({{"NAME"}, {"N", Align::kRight}});
+  table.Row({"a\x1b[2J\nb", "1"});
+  EXPECT_EQ(table.Text(), "NAME     N\na?[2J?b  1\n");
+}
+
+TEST(Table, WidthCountsCharactersNotBytes) {
+  EXPECT_EQ(DisplayWidth("h0 → h1"), 7u);
+  Table table({{"R"}, {"X"}});
+  table.Row({"→", "1"});
+  table.Row({"ab", "2"});
+  EXPECT_EQ(table.Text(), "R   X\n→   1\nab  2\n");
+}
+
+}  // namespace
+}  // namespace mccs
