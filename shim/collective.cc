@@ -24,7 +24,7 @@ bool Reduces(OpKind kind) { return kind == OpKind::kAllReduce || kind == OpKind:
 bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast; }
 
 // NCCL counts max before min; the wire has its own order.
-ReduceOp WireOp(ncclRedOp_t op) {
+ReduceOp WireOp(int op) {
   switch (op) {
     case ncclProd: return ReduceOp::kProd;
     case ncclMin: return ReduceOp::kMin;
@@ -35,11 +35,9 @@ ReduceOp WireOp(ncclRedOp_t op) {
 }
 
 absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
-  const int type = call.type;
-  if (type < 0 || type >= kDataTypes) return Bad(call, "unknown datatype ", type);
-  const int op = call.op;
-  if (Reduces(call.kind) && (op < 0 || op >= ncclNumOps)) {
-    return Bad(call, "unknown reduction operator ", op,
+  if (call.type < 0 || call.type >= kDataTypes) return Bad(call, "unknown datatype ", call.type);
+  if (Reduces(call.kind) && (call.op < 0 || call.op >= ncclNumOps)) {
+    return Bad(call, "unknown reduction operator ", call.op,
                " (an operator belongs to the communicator that it was created for)");
   }
   if (HasRoot(call.kind) && (call.root < 0 || call.root >= comm.ranks())) {

@@ -11,15 +11,16 @@
 
 namespace mccs::shim {
 
-// One call as the program made it. What an operation does not have stays at its default.
+// One call as the program made it. What an operation does not have stays at its default. Type and
+// operator are plain numbers: a program may pass any, and an enumeration must not hold them.
 struct CollectiveCall {
   std::string_view function;  // "ncclAllReduce"
   OpKind kind;
   const void* send;
   void* recv;
   size_t count;  // as the NCCL call counts it
-  ncclDataType_t type;
-  ncclRedOp_t op = ncclSum;
+  int type;           // ncclDataType_t
+  int op = ncclSum;   // ncclRedOp_t
   int root = 0;
   ncclComm_t comm;
   cudaStream_t stream;

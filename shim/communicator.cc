@@ -44,12 +44,12 @@ absl::Status Communicator::Join() {
   std::strncpy(message.name, options_.config.name.c_str(), sizeof(message.name) - 1);
 
   std::lock_guard lock(control_mutex_);
-  if (aborted_.load()) return failure_;
+  if (aborted_.load()) return Unshared(failure_);
   auto request = session_->client->Send(message);
   if (!request.ok()) {
     failure_ = request.status();
     state_.store(State::kFailed, std::memory_order_release);
-    return failure_;
+    return Unshared(failure_);
   }
   request_ = *request;
   state_.store(State::kJoining, std::memory_order_release);
@@ -115,7 +115,7 @@ absl::Status Communicator::BeginFinalize() {
     case State::kJoining:
       return absl::InvalidArgumentError("the communicator's init is still in progress");
     case State::kFailed:
-    case State::kAborted: return failure_;
+    case State::kAborted: return Unshared(failure_);
   }
   wire::CommDestroy message{};
   message.comm_handle = handle_;
@@ -215,7 +215,7 @@ absl::Status Communicator::Failure() {
     case State::kAborted: break;
   }
   std::lock_guard lock(control_mutex_);
-  return failure_;
+  return Unshared(failure_);
 }
 
 absl::Status Communicator::CheckUsable() {

@@ -147,7 +147,7 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes) {
   uint64_t request;
   {
     std::lock_guard lock(mutex_);
-    if (dead()) return cause_of_death_;
+    if (dead()) return Unshared(cause_of_death_);
     request = next_request_++;
     pending_[request];
   }
@@ -157,9 +157,11 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes) {
     sent = send(socket_.get(), message, bytes, MSG_NOSIGNAL);
   } while (sent < 0 && errno == EINTR);
   if (sent == static_cast<ssize_t>(bytes)) return request;
+  // The reader will see it too, but a caller that tries again now must get a new connection.
+  Die(absl::ErrnoToStatus(errno, "send"));
   Forget(request);
-  return absl::UnavailableError(
-      absl::StrCat("cannot send to the MCCS daemon at ", socket_path_, ": ", strerror(errno)));
+  std::lock_guard lock(mutex_);
+  return Unshared(cause_of_death_);
 }
 
 absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
@@ -290,10 +292,11 @@ void DaemonClient::Die(const absl::Status& why) {
       absl::StrCat("the MCCS daemon at ", socket_path_, " ended (", why.message(),
                    "); communicators made with it cannot be used any more");
   std::lock_guard lock(mutex_);
+  if (dead()) return;
   cause_of_death_ = absl::UnavailableError(text);
   dead_.store(true, std::memory_order_release);
   for (auto& [request, pending] : pending_) {
-    if (!pending.answer) pending.answer.emplace(cause_of_death_);
+    if (!pending.answer) pending.answer.emplace(Unshared(cause_of_death_));
   }
   for (wire::CommRegion* region : watched_) FailLocally(*region, wire::ErrorClass::kSystem, text);
   answered_.notify_all();

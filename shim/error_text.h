@@ -28,6 +28,12 @@ absl::Status StatusOf(wire::ErrorClass error, std::string_view text);
 // What the daemon wrote into a communicator's region; ok if it wrote nothing.
 absl::Status FailureOf(const wire::CommRegion& region);
 
+// A copy that shares nothing with the original: for a status that is kept and told to several
+// threads. (Abseil counts references in its own library, where the thread sanitizer cannot see it.)
+inline absl::Status Unshared(const absl::Status& status) {
+  return absl::Status(status.code(), status.message());
+}
+
 // Remembers the text for this thread's LastErrorText, says it under NCCL_DEBUG=WARN, and gives the
 // code. An ok status is ncclSuccess and leaves the text alone.
 ncclResult_t Report(const absl::Status& status);

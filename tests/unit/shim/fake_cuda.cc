@@ -179,6 +179,8 @@ bool Synchronize(CUstream stream) {
   return false;
 }
 
+void MeetStreams() { std::lock_guard lock(TheWorld().mutex); }
+
 void FailStreamCalls(CUresult error) { TheWorld().stream_error = error; }
 void SetCapturing(bool capturing) { TheWorld().capturing = capturing; }
 

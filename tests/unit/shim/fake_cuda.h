@@ -44,6 +44,10 @@ bool Advance();
 // Advances until the stream is empty; false if that takes longer than a bound of seconds.
 bool Synchronize(CUstream stream);
 
+// Orders what a thread did before with what a thread sees after, for the thread sanitizer: shim and
+// fake daemon map the fences at different addresses, so that it cannot see them meet.
+void MeetStreams();
+
 // The next calls of the stream functions fail with this.
 void FailStreamCalls(CUresult error);
 void SetCapturing(bool capturing);

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tests/unit/shim/fake_cuda.h"
 
 namespace mccs {
 namespace {
@@ -316,6 +317,7 @@ bool FakeDaemon::RunOne(Comm& comm) {
   for (auto& [rank, member] : comm.members) {
     if (member->gone || !Ready(*member)) return false;
   }
+  fake_cuda::MeetStreams();
   std::vector<wire::WorkRecord> calls;
   std::vector<std::byte*> sends;
   std::vector<std::byte*> recvs;
@@ -348,6 +350,7 @@ bool FakeDaemon::RunOne(Comm& comm) {
     const bool scatter = call.op == OpKind::kReduceScatter;
     std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0), scatter ? block : result.size());
   }
+  fake_cuda::MeetStreams();
   for (auto& [rank, member] : comm.members) {
     wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
   }
