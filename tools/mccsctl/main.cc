@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +26,15 @@ struct Options {
   Output output = Output::kTable;
   std::string id;
 };
+
+// Throws what CLI11 takes for wrong usage.
+Output ParseOutput(const std::string& word) {
+  if (word == "table") return Output::kTable;
+  if (word == "json") return Output::kJson;
+  if (word == "yaml") return Output::kYaml;
+  throw CLI::ValidationError("--output",
+                             absl::StrCat("'", word, "' is no format; table, json and yaml are"));
+}
 
 // Prints `answer` as asked for, or says why there is none. Returns the exit status.
 template <typename Reply>
@@ -126,12 +134,10 @@ void Declare(CLI::App* app, Options* options, std::function<int()>* action) {
       ->type_name("HOST:PORT")
       ->envname("MCCS_CONTROLLER")
       ->capture_default_str();
-  app->add_option("-o,--output", options->output, "table, json or yaml [table]")
-      ->type_name("FORMAT")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Output>{{"table", Output::kTable},
-                                                                        {"json", Output::kJson},
-                                                                        {"yaml", Output::kYaml}})
-                      .description(""));
+  app->add_option_function<std::string>(
+         "-o,--output", [options](const std::string& word) { options->output = ParseOutput(word); },
+         "table, json or yaml [table]")
+      ->type_name("FORMAT");
   app->require_subcommand(1);
   app->fallthrough();
   DeclareGet(app, options, action);
