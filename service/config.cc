@@ -37,6 +37,9 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   if (config->lanes.slots < 2 || config->lanes.slots > kMaxLaneSlots) {
     lanes.Refuse("slots", absl::StrCat("must be 2 to ", kMaxLaneSlots));
   }
+  if (config->skew >= config->lanes.slots) {
+    lanes.Refuse("skew", "must be less than slots");
+  }
   if (slot_bytes < kMinSlotBytes || slot_bytes > kMaxSlotBytes) {
     lanes.Refuse("slot_bytes", absl::StrCat("must be ", kMinSlotBytes, " to ", kMaxSlotBytes));
   } else {

@@ -1,16 +1,10 @@
 // mccsd: builds the objects and hands them down.
-#include <fcntl.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -25,7 +19,6 @@
 #include "base/reactor.h"
 #include "base/sd_notify.h"
 #include "base/status_macros.h"
-#include "base/units.h"
 #include "base/yaml_config.h"
 #include "service/agent/agent.h"
 #include "service/config.h"
@@ -34,69 +27,14 @@
 #include "service/device/emulation_importer.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_door.h"
+#include "service/process_limits.h"
+#include "service/state_directory.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
+#include "topology/host_discovery.h"
 
 namespace mccs {
 namespace {
-
-constexpr rlim_t kWantedDescriptors = 65536;
-constexpr rlim_t kFewDescriptors = 4096;
-
-// Descriptors: one per connection, buffer and communicator. The hard limit is the administrator's word.
-void RaiseLimits(Log& log) {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, kWantedDescriptors));
-    setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < kFewDescriptors) {
-      log.Warning("only ", limit.rlim_cur, " file descriptors are allowed; ", kFewDescriptors,
-                  " or more are advised (LimitNOFILE= in the unit)");
-    }
-  }
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_max != RLIM_INFINITY) {
-    log.Info("locked memory is limited to ", FormatBytes(limit.rlim_max),
-             ": enough for TCP lanes; RDMA lanes need LimitMEMLOCK=infinity");
-  }
-}
-
-// The state directory's files: pid (locked while we live) and endpoint (once we are ready).
-class StateDirectory {
- public:
-  static absl::StatusOr<std::unique_ptr<StateDirectory>> Claim(const std::string& path) {
-    mkdir(path.c_str(), 0755);
-    auto state = std::make_unique<StateDirectory>();
-    state->path_ = path;
-    const std::string pid_file = absl::StrCat(path, "/pid");
-    state->pid_.Reset(open(pid_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!state->pid_.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", pid_file));
-    if (flock(state->pid_.get(), LOCK_EX | LOCK_NB) != 0) {
-      return absl::AlreadyExistsError(absl::StrCat("another mccsd runs with state_dir ", path));
-    }
-    const std::string pid = absl::StrCat(getpid(), "\n");
-    if (ftruncate(state->pid_.get(), 0) != 0 ||
-        write(state->pid_.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", pid_file));
-    }
-    return state;
-  }
-
-  void Publish(const Endpoint& endpoint) const {
-    const std::string target = absl::StrCat(path_, "/endpoint");
-    std::ofstream(target + ".new") << ToString(endpoint) << "\n";
-    std::rename((target + ".new").c_str(), target.c_str());  // Readers never see half a line.
-  }
-
-  ~StateDirectory() {
-    if (!pid_.valid()) return;
-    unlink(absl::StrCat(path_, "/endpoint").c_str());
-    unlink(absl::StrCat(path_, "/pid").c_str());
-  }
-
- private:
-  std::string path_;
-  UniqueFd pid_;
-};
 
 int WorkersFor(const Config& config) {
   if (config.workers >= 0) return config.workers;
@@ -104,8 +42,14 @@ int WorkersFor(const Config& config) {
   return std::thread::hardware_concurrency() > 2 ? 2 : 1;
 }
 
+// A daemon that listens on every address tells its peers the first that is not loopback.
+std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
+  if (listen.host != "0.0.0.0" && listen.host != "::") return listen.host;
+  return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
+}
+
 absl::Status Serve(const Config& config, Log& log) {
-  RaiseLimits(log);
+  RaiseProcessLimits(log);
   MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir));
   MCCS_ASSIGN_OR_RETURN(auto reactor, Reactor::Create());
 
@@ -127,10 +71,12 @@ absl::Status Serve(const Config& config, Log& log) {
   StreamTransport transport;
   CpuDevice device({.workers = WorkersFor(config)}, std::make_unique<EmulationImporter>());
 
+  MCCS_ASSIGN_OR_RETURN(const HostInventory inventory,
+                        DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
   DaemonOptions options{.position = {.pod = config.pod, .rack = config.rack, .host = config.host},
                         .listen = listen,
-                        .advertise = {},
+                        .advertise = {.host = AddressFor(listen, inventory)},
                         .channels = config.channels,
                         .lanes = config.lanes,
                         .skew = config.skew};
@@ -140,12 +86,15 @@ absl::Status Serve(const Config& config, Log& log) {
   NoController nobody;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
-    agent = std::make_unique<Agent>(AgentOptions{
-        .controller = config.controller,
-        .wake = [fd = wake_fd.get()] {
-          const uint64_t one = 1;
-          [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
-        }});
+    agent = std::make_unique<Agent>(
+        AgentOptions{.controller = config.controller,
+                     .version = MCCS_VERSION,
+                     .wake =
+                         [fd = wake_fd.get()] {
+                           const uint64_t one = 1;
+                           [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
+                         }},
+        &log);
   }
   MCCS_ASSIGN_OR_RETURN(auto daemon, Daemon::Make({.clock = &clock,
                                                    .random = &random,
@@ -157,6 +106,11 @@ absl::Status Serve(const Config& config, Log& log) {
                                                                      ? static_cast<ControllerLink*>(agent.get())
                                                                      : &nobody},
                                                   options));
+  if (agent != nullptr) {
+    MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
+                                       .position = options.position,
+                                       .peer_endpoint = ToString(daemon->endpoint())}));
+  }
   std::vector<TenantSocket> sockets = config.sockets;
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
   for (const TenantSocket& socket : sockets) {
@@ -164,7 +118,7 @@ absl::Status Serve(const Config& config, Log& log) {
     daemon->AddDoor(std::move(door));
     log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
   }
-  state->Publish(daemon->endpoint());
+  MCCS_RETURN_IF_ERROR(state->Publish(daemon->endpoint()));
   log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()), ", ",
            device.Description());
   const char* notify = std::getenv("NOTIFY_SOCKET");

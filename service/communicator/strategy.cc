@@ -41,6 +41,10 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
                                                    " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes, " work"));
   }
+  if (strategy.skew >= strategy.lanes.slots) {  // The plans' proof against deadlock (plan_check.h).
+    return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
+                                                   strategy.lanes.slots, " slots per lane; it must be less"));
+  }
   for (size_t i = 0; i < strategy.channels.size(); ++i) {
     if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;
   }

@@ -8,8 +8,8 @@
 namespace mccs {
 namespace {
 
-// Rounds that may be in flight beyond what the wavefront needs to make progress.
-constexpr uint32_t kSpareRounds = 6;
+// IssueOrder takes rounds in groups of skew + 1; two groups in flight keep the lanes busy.
+constexpr uint32_t kGroupsInFlight = 2;
 constexpr uint64_t kNoRound = ~uint64_t{0};
 
 bool AllIn(Space space, const std::vector<Place>& places) {
@@ -60,13 +60,11 @@ absl::StatusOr<bool> ChannelRunner::Poll() {
 
 void ChannelRunner::LearnProgram() {
   const std::vector<Step>& steps = program_->steps;
-  uint16_t last_stage = 0;
   facts_.assign(steps.size(), StepFacts{});
   sources_per_row_ = destinations_per_row_ = 0;
   for (size_t s = 0; s < steps.size(); ++s) {
     const Step& step = steps[s];
     StepFacts& facts = facts_[s];
-    last_stage = std::max(last_stage, step.stage);
     facts.source_base = sources_per_row_;
     facts.destination_base = destinations_per_row_;
     facts.staged = step.kind == StepKind::kSend && AllIn(Space::kStaged, step.pieces);
@@ -87,7 +85,7 @@ void ChannelRunner::LearnProgram() {
     }
     for (size_t s = 0; s < steps.size(); ++s) facts_[s].readers += read[s] ? 1 : 0;
   }
-  rows_ = std::bit_ceil(skew_ * last_stage + kSpareRounds);
+  rows_ = std::bit_ceil(kGroupsInFlight * (skew_ + 1));
   const uint32_t capacity = rows_ * static_cast<uint32_t>(steps.size());
   cells_.assign(capacity, Cell{});
   row_rounds_.assign(rows_, kNoRound);
