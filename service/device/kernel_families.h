@@ -7,9 +7,14 @@
 #include "service/device/device.h"
 
 // Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later), AVX2,
-// and plain 128-bit code for whatever is older. The sets between add compile time and serve no
-// server of the last ten years.
+// and scalar code for whatever is older. The sets between add compile time and serve no
+// server of the last ten years. Builds with sanitizers, which compile these loops several times more
+// slowly, do without AVX3 too.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
+#else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#endif
 
 namespace mccs::device_internal {
 

@@ -180,6 +180,7 @@ class Loop {
   using V = hn::Vec<D>;
   using EncodedD = hn::Rebind<Stored, D>;
   static constexpr size_t kUnroll = 4;
+  static constexpr bool kOneLane = hn::MaxLanes(D()) == 1;  // then nothing is ever partial
 
  public:
   explicit Loop(const MemOp& op)
@@ -397,7 +398,7 @@ class Loop {
   HWY_INLINE V LoadSome(size_t k, size_t i, size_t n) const {
     const D d;
     V v;
-    if (HWY_LIKELY(n == hn::Lanes(d))) {
+    if (kOneLane || HWY_LIKELY(n == hn::Lanes(d))) {
       v = Lane::Load(d, From(k, i));
     } else {
       HWY_ALIGN Stored part[hn::MaxLanes(D())] = {};
@@ -412,9 +413,8 @@ class Loop {
     v = finish_.Apply(d, v);
     HWY_ALIGN Stored part[hn::MaxLanes(D())];
     hn::Store(Lane::Encode(d, v), EncodedD(), part);
-    for (size_t k = 0; k < destinations_.size(); ++k) {
-      std::memcpy(To(k, i), part, n * sizeof(Stored));
-    }
+    const size_t bytes = (kOneLane ? 1 : n) * sizeof(Stored);
+    for (size_t k = 0; k < destinations_.size(); ++k) std::memcpy(To(k, i), part, bytes);
   }
 
   HWY_INLINE V Scale(size_t k) const {
