@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Bad configuration: line, column, the offending word, exit status 2."""
+import pathlib
+import tempfile
+import unittest
+
+from lab_world import call, cases, program
+
+DAEMONS = ("mccsd", "mccs-controller")
+
+
+class BadConfiguration(unittest.TestCase):
+    def refused(self, daemon, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "config.yaml"
+            path.write_text(f"state_dir: {folder}\n{text}")
+            result = call(program(daemon), "--config", path, timeout=20)
+        self.assertEqual(result.returncode, 2, f"{daemon}: {result.stdout}{result.stderr}")
+        return result.stderr
+
+    def test_an_unknown_key_is_named_with_its_place(self):
+        for daemon in DAEMONS:
+            self.assertRegex(self.refused(daemon, "listne: 127.0.0.1:0\n"), r"config\.yaml:2:1\b.*listne")
+
+    def test_a_wrong_type_is_named_with_its_place(self):
+        for daemon in DAEMONS:
+            self.assertRegex(self.refused(daemon, "listen: [1, 2]\n"), r"config\.yaml:2:9\b.*listen")
+
+    def test_what_is_no_yaml_is_told_with_its_place(self):
+        for daemon in DAEMONS:
+            self.assertRegex(self.refused(daemon, "listen: 'open\n"), r"config\.yaml:\d+:\d+")
+
+    def test_a_file_that_is_not_there_is_named(self):
+        for daemon in DAEMONS:
+            result = call(program(daemon), "--config", "/no/such.yaml", timeout=20)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("/no/such.yaml", result.stderr)
+
+
+if __name__ == "__main__":
+    cases.main()

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What goes wrong is noticed soon, told in words, and hurts nobody else."""
+import os
+import re
+import signal
+import time
+import unittest
+
+from lab_world import NOTICE_S, Lab, call, cases, environment, program
+
+
+class Failures(unittest.TestCase):
+    def setUp(self):
+        self.lab = Lab(hosts=2, gpus=2)
+        self.addCleanup(self.lab.down)
+        self.job = program("tests/steady_job")
+
+    def start(self, *arguments, options=(), ranks=4, **changes):
+        job = self.lab.start(self.job, *arguments, options=options, env=environment(**changes))
+        self.addCleanup(job.__exit__)
+        self.assertTrue(job.says("running", times=ranks), job.output + self.lab.logs())
+        return job
+
+    def assert_noticed(self, job, died_at, ranks):
+        """These ranks, and no others, told of the failure within the time."""
+        self.assertNotEqual(job.wait(), 0)
+        told = dict(job.lines("failed"))
+        self.assertEqual(sorted(told), ranks, job.output + self.lab.logs())
+        for rank, words in told.items():
+            self.assertLess(float(words[1]) - died_at, NOTICE_S, f"rank {rank}: {' '.join(words)}")
+
+    def kill(self, pid):
+        died_at = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        return died_at
+
+    def test_a_killed_rank_fails_the_others_of_its_job_alone(self):
+        bystander = self.start("--seconds", 6)
+        victim = self.start("--seconds", 60)
+        died_at = self.kill(victim.ranks()[3])
+        self.assert_noticed(victim, died_at, ranks=[0, 1, 2])
+        self.assertEqual(bystander.wait(), 0, bystander.output)
+        self.assertEqual(len(list(bystander.lines("done"))), 4)
+
+    def test_a_killed_daemon_fails_its_own_ranks_and_their_peers_alone(self):
+        bystander = self.start("--seconds", 6, options=("--ranks", 2), ranks=2)  # on h0 alone
+        victim = self.start("--seconds", 60)
+        died_at = self.kill(self.lab.daemons()["h1"]["pid"])
+        self.assert_noticed(victim, died_at, ranks=[0, 1, 2, 3])
+        self.assertEqual(bystander.wait(), 0, bystander.output)
+        self.assertEqual(self.lab.daemons()["h1"]["condition"], "killed by signal 9")
+
+    def test_after_a_killed_rank_the_lab_takes_the_next_job(self):
+        victim = self.start("--seconds", 60)
+        self.kill(victim.ranks()[0])
+        victim.wait()
+        result = self.lab.run(program("one_rank_per_process"))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_a_rank_that_does_not_join_is_named_in_the_log_after_five_seconds(self):
+        with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 0)) as job:
+            time.sleep(6.5)
+            self.assertRegex(job.output + self.lab.logs(), r"(?m)^.*\branks?\b.*\b2\b.*$")
+            self.assertFalse(list(job.lines("refused")), "without MCCS_INIT_TIMEOUT it waits on")
+
+    def test_with_a_time_limit_a_missing_rank_is_an_error_that_names_it(self):
+        with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 1),
+                            env=environment(MCCS_INIT_TIMEOUT="2")) as job:
+            self.assertNotEqual(job.wait(), 0)
+            told = dict(job.lines("refused"))
+            self.assertEqual(sorted(told), [0, 1, 3], job.output)
+            for words in told.values():
+                self.assertRegex(" ".join(words), r"remote process.*\brank.*\b2\b")
+
+    def test_two_processes_that_claim_one_rank_are_both_told(self):
+        with self.lab.start(self.job, "--claim", 0, options=("--ranks", 2, "--grace", 3)) as job:
+            self.assertNotEqual(job.wait(), 0)
+            self.assertEqual(sorted(rank for rank, _ in job.lines("refused")), [0, 1], job.output)
+            self.assertRegex(job.output, r"rank 0")
+
+    def test_no_daemon_at_the_socket_is_a_system_error_within_a_second(self):
+        started = time.monotonic()
+        result = self.lab.exec("h0", "/usr/bin/env", "MCCS_SOCKET=/tmp/no-such/mccsd.sock", self.job)
+        self.assertEqual(result.returncode, 1 if "GetUniqueId" in result.stderr else 4,
+                         result.stdout + result.stderr)
+        self.assertLess(time.monotonic() - started, NOTICE_S)
+        self.assertRegex(result.stdout + result.stderr, r"unhandled system error.*/tmp/no-such/mccsd.sock")
+        self.assertRegex(result.stdout + result.stderr, r"start.*mccsd|mccsd.*start")
+
+    def test_the_library_does_nothing_to_programs_that_do_not_use_it(self):
+        result = self.lab.exec("h0", "/bin/sh", "-c", "echo $((1 + 1)); exit 5",
+                               env=environment(MCCS_SOCKET="/tmp/no-such", ASAN_OPTIONS="detect_leaks=0"))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (5, "2\n", ""))
+
+
+if __name__ == "__main__":
+    cases.main()

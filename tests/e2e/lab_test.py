@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""mccs-lab itself, with real daemons: what a user types, and what is left afterwards."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from lab_world import Lab, call, cases, environment, eventually, is_gone, program
+
+
+def traces(lab):
+    """Everything of the lab that the machine still shows."""
+    found = [str(path) for path in pathlib.Path("/tmp").glob(lab.folder.name + "*")]
+    found += [line for line in pathlib.Path("/proc/net/unix").read_text().splitlines() if str(lab.folder) in line]
+    for process in pathlib.Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid() or is_gone(process.name):
+            continue
+        try:
+            if str(lab.folder) in (process / "cmdline").read_text() + (process / "environ").read_text():
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue  # it has ended, or is not ours
+    return found
+
+
+def shared_memory():
+    return sorted(os.listdir("/dev/shm"))
+
+
+class LabCommands(unittest.TestCase):
+    def test_down_leaves_nothing_behind(self):
+        before = shared_memory()
+        with Lab(hosts=2, gpus=2) as lab:
+            job = lab.start(program("tests/steady_job"), "--seconds", 60)
+            with job:
+                self.assertTrue(job.says("running", times=4), job.output + lab.logs())
+                self.assertTrue(traces(lab))
+                self.assertEqual(lab.down().returncode, 0)
+                self.assertNotEqual(job.wait(), 0)
+            self.assertTrue(eventually(lambda: not traces(lab), timeout=10), traces(lab))
+            self.assertEqual(shared_memory(), before)
+
+    def test_the_labs_death_leaves_nothing_behind(self):
+        before = shared_memory()
+        with Lab(hosts=2, gpus=1) as lab:
+            job = lab.start(program("tests/steady_job"), "--seconds", 60)
+            with job:
+                self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+                described, = json.loads(lab.command("status", "-o", "json").stdout)
+                os.kill(described["supervisor_pid"], signal.SIGKILL)
+                self.assertNotEqual(job.wait(), 0)
+            self.assertTrue(eventually(lambda: not traces(lab), timeout=20), traces(lab))
+            self.assertEqual(shared_memory(), before)
+
+    def test_two_labs_work_side_by_side(self):
+        with Lab(hosts=1, gpus=2, name="one") as one, Lab(hosts=2, gpus=1, name="two") as two:
+            with one.start(program("tests/steady_job"), "--seconds", 2) as first, \
+                    two.start(program("tests/steady_job"), "--seconds", 2) as second:
+                self.assertEqual(first.wait(), 0, first.output)
+                self.assertEqual(second.wait(), 0, second.output)
+            listed = call(program("mccs-lab"), "status").stdout
+            self.assertIn(one.name, listed)
+            self.assertIn(two.name, listed)
+            one.down()
+            self.assertEqual(two.run(program("one_rank_per_process")).returncode, 0)
+
+    def test_a_variable_of_the_caller_reaches_the_program(self):
+        with Lab(hosts=1, gpus=1) as lab:
+            env = environment(OWN_WORD="it passes", ASAN_OPTIONS="detect_leaks=0")
+            result = lab.run("/bin/sh", "-c", "echo $OWN_WORD $RANK/$WORLD_SIZE", env=env)
+            self.assertEqual(result.stdout, "[0] it passes 0/1\n")
+
+    def test_env_makes_any_shell_a_shell_on_that_host(self):
+        with Lab(hosts=1, gpus=2) as lab:
+            lines = lab.command("env", "h0")
+            self.assertEqual(lines.returncode, 0, lines.stderr)
+            shell = subprocess.run(["/bin/sh", "-c", f"{lines.stdout} exec {program('one_process_all_gpus')}"],
+                                   capture_output=True, text=True, env=environment())
+            self.assertEqual(shell.returncode, 0, shell.stderr)
+
+    def test_statuses_and_mistakes(self):
+        with Lab(hosts=1, gpus=2) as lab:
+            env = environment(ASAN_OPTIONS="detect_leaks=0")
+            failing = lab.run("/bin/sh", "-c", "exit $((RANK * 9))", env=env)
+            self.assertEqual(failing.returncode, 9)
+            self.assertEqual(lab.run("no-such-program").returncode, 127)
+            self.assertIn("not found", lab.exec("h0", "no-such-program").stderr)
+            self.assertIn("has no 'h5'; it has controller, h0", lab.exec("h5", "true").stderr)
+            self.assertIn("at most 2", lab.run("true", options=("--ranks", 3)).stderr)
+            again = lab.command("up", "--hosts", 1)
+            self.assertEqual(again.returncode, 1)
+            self.assertIn("up already", again.stderr)
+        unknown = lab.command("down")
+        self.assertEqual(unknown.returncode, 1)
+        self.assertIn("there is no lab", unknown.stderr)
+
+
+if __name__ == "__main__":
+    cases.main()

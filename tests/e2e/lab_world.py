@@ -1,0 +1,169 @@
+"""A lab as a test has it: up at the start, down at the end, whatever happens in between."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import cases  # noqa: E402,F401  (the tests' main)
+
+BIN = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin"))
+LIB = BIN.parent / "lib"
+SANITIZED = bool(os.environ.get("MCCS_TEST_SANITIZE"))
+
+# Nothing in these tests takes this long; who does hangs.
+PATIENCE_S = 180
+# What the product promises for noticing a death, and what a sanitizer and a loaded machine may add to it.
+NOTICE_S = 1.0 + (1.0 if SANITIZED else 0.0)
+
+
+def need(*names):
+    """Skips the test, aloud, where a program or library is not built."""
+    for name in names:
+        path = BIN / name
+        if not path.exists():
+            raise unittest.SkipTest(f"{path} is not built; run scripts/build")
+
+
+def program(name):
+    need(name)
+    return str(BIN / name)
+
+
+def environment(**changes):
+    """The caller's, without what would confuse: tools that are no part of the product may leak."""
+    result = dict(os.environ)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD", "MCCS_SOCKET", "MCCS_CONTROLLER"):
+        result.pop(name, None)
+    result.update(changes)
+    return result
+
+
+def call(*arguments, timeout=PATIENCE_S, env=None):
+    """Runs to the end; text on both outputs."""
+    return subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True,
+                          timeout=timeout, env=env or environment(), stdin=subprocess.DEVNULL)
+
+
+def is_gone(pid):
+    """Whether a process has ended, be it that nobody has waited for it yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def eventually(condition, timeout=PATIENCE_S):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Lab:
+    """REQUIRES: one name per lab that is up at the same time."""
+
+    def __init__(self, hosts, gpus, name="e2e"):
+        need("mccs-lab", "mccsd", "mccs-controller", "../lib/libnccl.so.2",
+             "../lib/emulation/libcuda.so.1", "../lib/emulation/libcudart.so.13")
+        self.name = f"{name}-{os.getpid()}"
+        self.folder = pathlib.Path(f"/tmp/mccs-lab-{os.getuid()}-{self.name}")
+        up = self.command("up", "--hosts", hosts, "--gpus", gpus)
+        if up.returncode != 0:
+            raise AssertionError(f"mccs-lab up: {up.stderr}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def down(self):
+        return self.command("down")
+
+    def command(self, name, *arguments, **options):
+        return call(program("mccs-lab"), name, "--name", self.name, *arguments, **options)
+
+    def run(self, *arguments, options=(), **call_options):
+        return self.command("run", *options, "--", *arguments, **call_options)
+
+    def exec(self, host, *arguments, **call_options):
+        return self.command("exec", host, "--", *arguments, **call_options)
+
+    def start(self, *arguments, options=(), env=None):
+        return Running([program("mccs-lab"), "run", "--name", self.name, *map(str, options), "--",
+                        *map(str, arguments)], env or environment())
+
+    def daemons(self):
+        """What status says of each daemon, by name."""
+        lab, = json.loads(self.command("status", "-o", "json").stdout)
+        return {daemon["name"]: daemon for daemon in lab["daemons"]}
+
+    def logs(self):
+        return "\n".join(f"-- {name}\n" + self.command("logs", name).stdout for name in self.daemons())
+
+
+class Running:
+    """A job in the background. Its lines are kept as they come."""
+
+    def __init__(self, arguments, env):
+        self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                         stdin=subprocess.DEVNULL, env=env)
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._bytes = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self.wait()
+        self._process.stdout.close()
+
+    @property
+    def output(self):
+        """Everything that it has printed up to now."""
+        while not self._process.stdout.closed:
+            try:
+                piece = os.read(self._process.stdout.fileno(), 1 << 16)
+            except BlockingIOError:
+                break
+            if not piece:
+                break
+            self._bytes += piece
+        return self._bytes.decode(errors="replace")
+
+    def _has_ended(self):
+        # What it prints is taken meanwhile, or it would wait for us.
+        return self._process.poll() is not None and self.output is not None
+
+    def says(self, text, times=1):
+        """Waits until the text has come so often. False when the job ended before."""
+        eventually(lambda: self.output.count(text) >= times or self._has_ended())
+        return self.output.count(text) >= times
+
+    def wait(self):
+        """The exit status; `output` is complete then."""
+        if not eventually(lambda: self.output is not None and self._has_ended()):
+            self._process.kill()
+        return self._process.wait()
+
+    def ranks(self):
+        """The processes of the ranks, in the order of their start."""
+        children = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return sorted(int(pid) for pid in children.read_text().split())
+
+    def lines(self, prefix):
+        """Of each line that starts so after its rank: (rank, the rest's words)."""
+        for line in self.output.splitlines():
+            rank, _, text = line.partition("] ")
+            if rank.startswith("[") and text.startswith(prefix):
+                yield int(rank[1:]), text.split()

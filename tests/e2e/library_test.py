@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""libnccl.so.2 as a file: what it shows to a program and what it brings along."""
+import subprocess
+import unittest
+
+from lab_world import LIB, SANITIZED, cases, need
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+class Library(unittest.TestCase):
+    def setUp(self):
+        need("../lib/libnccl.so.2")
+        self.library = str(LIB / "libnccl.so.2")
+
+    def test_exports_nothing_but_nccls_names(self):
+        names = [line.split()[-1] for line in output_of("nm", "-D", "--defined-only", self.library).splitlines()]
+        self.assertIn("ncclAllReduce", names)
+        self.assertIn("pncclAllReduce", names)
+        self.assertEqual([name for name in names if not name.startswith(("nccl", "pnccl"))], [])
+
+    def test_is_known_by_the_name_that_programs_ask_for(self):
+        self.assertIn("[libnccl.so.2]", output_of("readelf", "-d", self.library))
+
+    def test_brings_no_library_that_could_clash_with_the_programs(self):
+        if SANITIZED:
+            self.skipTest("a sanitizer's runtime brings the C++ library along")
+        needed = output_of("ldd", self.library)
+        for foreign in ("libstdc++", "grpc", "protobuf", "absl", "spdlog"):
+            self.assertNotIn(foreign, needed)
+
+
+if __name__ == "__main__":
+    cases.main()
