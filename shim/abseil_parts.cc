@@ -1,9 +1,9 @@
 // Two small parts of Abseil, in place of its own.
 //
-// Debian's static Abseil is compiled for programs. It can be linked into a shared library but for two
-// object files with thread-local variables of their own (the linker refuses them): the sampling of
-// cords for a profile that nobody here reads, and questions about the system that only its locks ask,
-// which we do not use. A later Abseil that asks for more fails to link, not to work.
+// Debian's static Abseil is compiled for programs. It can be linked into a shared library but for
+// two object files with thread-local variables of their own (the linker refuses them): the sampling
+// of cords for a profile that nobody here reads, and questions about the system that only its locks
+// ask, which we do not use. A later Abseil that asks for more fails to link, not to work.
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -18,8 +18,7 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 CUdeviceptr Address(const BufferUse& use) { return reinterpret_cast<CUdeviceptr>(use.address); }
 
 std::string Describe(const BufferUse& use) {
-  return absl::StrCat(View(use.function), ": ", View(use.argument), " 0x",
-                      absl::Hex(Address(use)));
+  return absl::StrCat(View(use.function), ": ", View(use.argument), " 0x", absl::Hex(Address(use)));
 }
 
 }  // namespace
@@ -76,10 +75,10 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
   static_assert(sizeof(handle) == sizeof(message.handle));
   error = driver_.IpcGetMemHandle(&handle, base);
   if (error != CUDA_SUCCESS) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(Describe(use), " cannot be shared with the MCCS daemon (",
-                     CudaError(driver_, error, "cuIpcGetMemHandle").message(),
-                     "): it comes from a pool or a virtual-memory range; use memory of cudaMalloc"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        Describe(use), " cannot be shared with the MCCS daemon (",
+        CudaError(driver_, error, "cuIpcGetMemHandle").message(),
+        "): it comes from a pool or a virtual-memory range; use memory of cudaMalloc"));
   }
   std::memcpy(message.handle, &handle, sizeof(handle));
 
@@ -137,9 +136,9 @@ absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
   }
   const uint64_t offset = address - buffer->base;
   if (use.bytes > buffer->bytes - offset) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Describe(use), " + ", use.bytes, " bytes leaves its allocation (", buffer->bytes,
-        " bytes from 0x", absl::Hex(buffer->base), ")"));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(use), " + ", use.bytes,
+                                                   " bytes leaves its allocation (", buffer->bytes,
+                                                   " bytes from 0x", absl::Hex(buffer->base), ")"));
   }
   return wire::BufferRef{.id = buffer->id, .reserved = 0, .offset = offset};
 }

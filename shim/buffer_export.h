@@ -1,8 +1,8 @@
 // The tenant's device memory as the daemon knows it: which allocation an address lies in, and the
 // number under which that allocation was handed over.
 //
-// An allocation is exported when a call first uses it. Programs free memory and get the same address
-// again for other memory, so every look-up compares CUDA's own number of the allocation
+// An allocation is exported when a call first uses it. Programs free memory and get the same
+// address again for other memory, so every look-up compares CUDA's own number of the allocation
 // (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never used twice.
 #ifndef MCCS_SHIM_BUFFER_EXPORT_H_
 #define MCCS_SHIM_BUFFER_EXPORT_H_
@@ -41,8 +41,7 @@ struct BufferUse {
 // All exports of one session. THREAD: any.
 class BufferExports {
  public:
-  BufferExports(const DriverApi& driver, DaemonClient& client)
-      : driver_(driver), client_(client) {}
+  BufferExports(const DriverApi& driver, DaemonClient& client) : driver_(driver), client_(client) {}
 
   // The allocation around `use.address`; exported now if it is new. REQUIRES: a context is current.
   // Errors: kInvalidArgument for what is no device memory, kFailedPrecondition for memory that

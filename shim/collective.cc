@@ -26,11 +26,16 @@ bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast; }
 // NCCL counts max before min; the wire has its own order.
 ReduceOp WireOp(int op) {
   switch (op) {
-    case ncclProd: return ReduceOp::kProd;
-    case ncclMin: return ReduceOp::kMin;
-    case ncclMax: return ReduceOp::kMax;
-    case ncclAvg: return ReduceOp::kAvg;
-    default: return ReduceOp::kSum;
+    case ncclProd:
+      return ReduceOp::kProd;
+    case ncclMin:
+      return ReduceOp::kMin;
+    case ncclMax:
+      return ReduceOp::kMax;
+    case ncclAvg:
+      return ReduceOp::kAvg;
+    default:
+      return ReduceOp::kSum;
   }
 }
 
@@ -63,10 +68,14 @@ absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicato
     return Bad(call, "count ", call.count, " is more than any memory holds");
   }
   switch (call.kind) {
-    case OpKind::kAllGather: return Sides{block, whole};
-    case OpKind::kReduceScatter: return Sides{whole, block};
-    case OpKind::kBroadcast: return Sides{comm.rank() == call.root ? block : 0, block};
-    default: return Sides{block, block};
+    case OpKind::kAllGather:
+      return Sides{block, whole};
+    case OpKind::kReduceScatter:
+      return Sides{whole, block};
+    case OpKind::kBroadcast:
+      return Sides{comm.rank() == call.root ? block : 0, block};
+    default:
+      return Sides{block, block};
   }
 }
 

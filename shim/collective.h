@@ -18,9 +18,9 @@ struct CollectiveCall {
   OpKind kind;
   const void* send;
   void* recv;
-  size_t count;  // as the NCCL call counts it
-  int type;           // ncclDataType_t
-  int op = ncclSum;   // ncclRedOp_t
+  size_t count;      // as the NCCL call counts it
+  int type;          // ncclDataType_t
+  int op = ncclSum;  // ncclRedOp_t
   int root = 0;
   ncclComm_t comm;
   cudaStream_t stream;

@@ -20,9 +20,9 @@ struct CommConfig {
   std::string name;
 };
 
-// `config` may be NULL: defaults. The structure grew over NCCL's versions; what the caller's version
-// did not have is left at its default, and what a newer one added is ignored. NCCL_COMM_BLOCKING
-// overrides `blocking`. Errors: kInvalidArgument, naming the field.
+// `config` may be NULL: defaults. The structure grew over NCCL's versions; what the caller's
+// version did not have is left at its default, and what a newer one added is ignored.
+// NCCL_COMM_BLOCKING overrides `blocking`. Errors: kInvalidArgument, naming the field.
 absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config);
 
 }  // namespace mccs::shim

@@ -115,7 +115,8 @@ absl::Status Communicator::BeginFinalize() {
     case State::kJoining:
       return absl::InvalidArgumentError("the communicator's init is still in progress");
     case State::kFailed:
-    case State::kAborted: return Unshared(failure_);
+    case State::kAborted:
+      return Unshared(failure_);
   }
   wire::CommDestroy message{};
   message.comm_handle = handle_;
@@ -208,11 +209,14 @@ absl::Status Communicator::Failure() {
   switch (state()) {
     case State::kReady:
     case State::kFinalizing:
-    case State::kFinalized: return FailureOf(page_->region());
+    case State::kFinalized:
+      return FailureOf(page_->region());
     case State::kMade:
-    case State::kJoining: return absl::OkStatus();
+    case State::kJoining:
+      return absl::OkStatus();
     case State::kFailed:
-    case State::kAborted: break;
+    case State::kAborted:
+      break;
   }
   std::lock_guard lock(control_mutex_);
   return Unshared(failure_);
@@ -222,7 +226,8 @@ absl::Status Communicator::CheckUsable() {
   if (state() != State::kReady) [[unlikely]] {
     Progress();
     switch (state()) {
-      case State::kReady: break;
+      case State::kReady:
+        break;
       case State::kMade:
       case State::kJoining:
         return absl::InvalidArgumentError(
@@ -230,9 +235,11 @@ absl::Status Communicator::CheckUsable() {
             "tells when it has ended)");
       case State::kFinalizing:
       case State::kFinalized:
-        return absl::InvalidArgumentError("the communicator was finalized: nothing more can be posted");
+        return absl::InvalidArgumentError(
+            "the communicator was finalized: nothing more can be posted");
       case State::kFailed:
-      case State::kAborted: return Failure();
+      case State::kAborted:
+        return Failure();
     }
   }
   return FailureOf(page_->region());

@@ -68,8 +68,8 @@ class Communicator {
   absl::Status AwaitJoined();
 
   // Asks the daemon to let go after all posted work; AwaitFinalized blocks until it has.
-  // kInvalidArgument when that was asked for before; the communicator's failure where it has one: then
-  // there is nothing to flush, and only Abort ends it.
+  // kInvalidArgument when that was asked for before; the communicator's failure where it has one:
+  // then there is nothing to flush, and only Abort ends it.
   absl::Status BeginFinalize();
   absl::Status AwaitFinalized();
 

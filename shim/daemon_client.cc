@@ -21,7 +21,8 @@ namespace mccs::shim {
 namespace {
 
 constexpr char kHowToStart[] =
-    "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or point "
+    "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or "
+    "point "
     "MCCS_SOCKET at its socket";
 
 absl::Status SetTimeouts(int socket, std::chrono::milliseconds limit) {
@@ -63,8 +64,8 @@ absl::Status CheckReply(const Reply& reply, wire::MessageKind kind, size_t bytes
 
 absl::Status StatusOfReply(const wire::ReplyStatus& status) {
   if (status.error == wire::ErrorClass::kNone) return absl::OkStatus();
-  return StatusOf(status.error, std::string_view(status.text, strnlen(status.text,
-                                                                      sizeof(status.text))));
+  return StatusOf(status.error,
+                  std::string_view(status.text, strnlen(status.text, sizeof(status.text))));
 }
 
 }  // namespace internal
@@ -90,17 +91,17 @@ absl::Status DaemonClient::Dial() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path_.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(
-        absl::StrCat("the socket path ", socket_path_, " is longer than ",
-                     sizeof(address.sun_path) - 1, " characters; set MCCS_SOCKET to a shorter one"));
+    return absl::UnavailableError(absl::StrCat("the socket path ", socket_path_, " is longer than ",
+                                               sizeof(address.sun_path) - 1,
+                                               " characters; set MCCS_SOCKET to a shorter one"));
   }
   std::memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
   socket_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket for the daemon");
   MCCS_RETURN_IF_ERROR(SetTimeouts(socket_.get(), kGreetingTime / 2));
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return absl::UnavailableError(absl::StrCat("no MCCS daemon at ", socket_path_, ": ",
-                                               strerror(errno), "; ", kHowToStart));
+    return absl::UnavailableError(
+        absl::StrCat("no MCCS daemon at ", socket_path_, ": ", strerror(errno), "; ", kHowToStart));
   }
   return absl::OkStatus();
 }
@@ -133,7 +134,8 @@ absl::Status DaemonClient::Greet() {
   }
   session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
   doorbell_ = std::move(reply->fds[1]);
-  return SetTimeouts(socket_.get(), std::chrono::milliseconds(0));  // From here on the reader waits.
+  return SetTimeouts(socket_.get(),
+                     std::chrono::milliseconds(0));  // From here on the reader waits.
 }
 
 void DaemonClient::CloseInForkedChild() {

@@ -1,8 +1,8 @@
 // The connection of this process to the daemon of its host.
 //
 // One thread per connection sleeps on the socket: it hands replies to whoever waits for them, and
-// when the daemon dies it releases every stream and every caller that would wait for it. It makes no
-// sound on the hot path, which goes through the regions and the doorbell.
+// when the daemon dies it releases every stream and every caller that would wait for it. It makes
+// no sound on the hot path, which goes through the regions and the doorbell.
 #ifndef MCCS_SHIM_DAEMON_CLIENT_H_
 #define MCCS_SHIM_DAEMON_CLIENT_H_
 
@@ -58,8 +58,8 @@ class DaemonClient {
     return SendBytes(&message, sizeof(Message));
   }
 
-  // Blocks until the reply is there, the request is cancelled, the daemon dies (kUnavailable) or the
-  // time is over (kDeadlineExceeded; the reply is then dropped when it comes).
+  // Blocks until the reply is there, the request is cancelled, the daemon dies (kUnavailable) or
+  // the time is over (kDeadlineExceeded; the reply is then dropped when it comes).
   absl::StatusOr<Reply> Await(uint64_t request,
                               std::optional<std::chrono::milliseconds> limit = std::nullopt);
 

@@ -37,9 +37,7 @@ Verbosity Current() {
 
 }  // namespace
 
-void ReloadVerbosity() {
-  verbosity.store(static_cast<int>(Read()), std::memory_order_relaxed);
-}
+void ReloadVerbosity() { verbosity.store(static_cast<int>(Read()), std::memory_order_relaxed); }
 
 void Say(Verbosity level, std::string_view text) {
   if (level > Current()) return;

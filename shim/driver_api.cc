@@ -54,9 +54,10 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.MemGetAddressRange, "cuMemGetAddressRange_v2");
   need(api.IpcGetMemHandle, "cuIpcGetMemHandle");
   if (!missing.empty()) {
-    return absl::UnknownError(absl::StrCat(
-        "no CUDA driver: ", missing, " is neither in this program nor in libcuda.so.1",
-        source.opened() ? " (it was opened; is it older than CUDA 12?)" : " (which was not found)"));
+    return absl::UnknownError(
+        absl::StrCat("no CUDA driver: ", missing, " is neither in this program nor in libcuda.so.1",
+                     source.opened() ? " (it was opened; is it older than CUDA 12?)"
+                                     : " (which was not found)"));
   }
   auto may_have = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(source.Find(name));

@@ -1,7 +1,7 @@
 // The functions of CUDA that this library calls, found at run time in the program that it lives in.
 //
-// Nothing of CUDA is linked: the program brings its own, or the emulation is preloaded. The table is
-// looked up once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread (2)
+// Nothing of CUDA is linked: the program brings its own, or the emulation is preloaded. The table
+// is looked up once per process. cudaStream_t is CUstream, and the legacy (0, 1) and per-thread (2)
 // handles mean the same to the driver, so the driver's functions are enough.
 #ifndef MCCS_SHIM_DRIVER_API_H_
 #define MCCS_SHIM_DRIVER_API_H_

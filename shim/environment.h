@@ -22,8 +22,8 @@ std::optional<bool> BlockingOverride();
 // NCCL_MULTI_RANK_GPU_ENABLE=1: several ranks may share one GPU.
 bool MultiRankGpuAllowed();
 
-// MCCS_INIT_TIMEOUT, in seconds ("30", "0.5"): how long init waits for ranks that do not join. 0 and
-// unset: for ever, as NCCL does. Errors: kInvalidArgument.
+// MCCS_INIT_TIMEOUT, in seconds ("30", "0.5"): how long init waits for ranks that do not join. 0
+// and unset: for ever, as NCCL does. Errors: kInvalidArgument.
 absl::StatusOr<uint32_t> InitTimeoutMs();
 
 // NCCL_COMM_ID ("host:port", "[address]:port"), where set and not empty.

@@ -28,16 +28,23 @@ void Copy(std::string_view from, char (&to)[kTextBytes]) {
 
 ncclResult_t ResultOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return ncclSuccess;
+    case absl::StatusCode::kOk:
+      return ncclSuccess;
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange: return ncclInvalidArgument;
+    case absl::StatusCode::kOutOfRange:
+      return ncclInvalidArgument;
     case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kUnimplemented: return ncclInvalidUsage;
-    case absl::StatusCode::kUnknown: return ncclUnhandledCudaError;
-    case absl::StatusCode::kDataLoss: return ncclRemoteError;
+    case absl::StatusCode::kUnimplemented:
+      return ncclInvalidUsage;
+    case absl::StatusCode::kUnknown:
+      return ncclUnhandledCudaError;
+    case absl::StatusCode::kDataLoss:
+      return ncclRemoteError;
     case absl::StatusCode::kInternal:
-    case absl::StatusCode::kCancelled: return ncclInternalError;
-    default: return ncclSystemError;
+    case absl::StatusCode::kCancelled:
+      return ncclInternalError;
+    default:
+      return ncclSystemError;
   }
 }
 
@@ -48,13 +55,20 @@ ncclResult_t ResultOf(wire::ErrorClass error) {
 absl::Status StatusOf(wire::ErrorClass error, std::string_view text) {
   const absl::string_view message(text.data(), text.size());
   switch (error) {
-    case wire::ErrorClass::kNone: break;
-    case wire::ErrorClass::kInvalidArgument: return absl::InvalidArgumentError(message);
-    case wire::ErrorClass::kInvalidUsage: return absl::FailedPreconditionError(message);
-    case wire::ErrorClass::kSystem: return absl::UnavailableError(message);
-    case wire::ErrorClass::kRemote: return absl::DataLossError(message);
-    case wire::ErrorClass::kAborted: return absl::CancelledError(message);
-    case wire::ErrorClass::kInternal: break;
+    case wire::ErrorClass::kNone:
+      break;
+    case wire::ErrorClass::kInvalidArgument:
+      return absl::InvalidArgumentError(message);
+    case wire::ErrorClass::kInvalidUsage:
+      return absl::FailedPreconditionError(message);
+    case wire::ErrorClass::kSystem:
+      return absl::UnavailableError(message);
+    case wire::ErrorClass::kRemote:
+      return absl::DataLossError(message);
+    case wire::ErrorClass::kAborted:
+      return absl::CancelledError(message);
+    case wire::ErrorClass::kInternal:
+      break;
   }
   return absl::InternalError(message);
 }
@@ -95,16 +109,26 @@ const char* KeepText(std::string_view text) {
 
 const char* DescribeResult(ncclResult_t result) {
   switch (static_cast<int>(result)) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error (ncclGetLastError says which)";
-    case ncclSystemError: return "unhandled system error (ncclGetLastError says which)";
-    case ncclInternalError: return "internal error";
-    case ncclInvalidArgument: return "invalid argument (ncclGetLastError says which)";
-    case ncclInvalidUsage: return "invalid usage (ncclGetLastError says why)";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "operation in progress";
-    case 8: return "operation timed out";  // ncclTimeout, since 2.32
-    default: return "unknown result code";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error (ncclGetLastError says which)";
+    case ncclSystemError:
+      return "unhandled system error (ncclGetLastError says which)";
+    case ncclInternalError:
+      return "internal error";
+    case ncclInvalidArgument:
+      return "invalid argument (ncclGetLastError says which)";
+    case ncclInvalidUsage:
+      return "invalid usage (ncclGetLastError says why)";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "operation in progress";
+    case 8:
+      return "operation timed out";  // ncclTimeout, since 2.32
+    default:
+      return "unknown result code";
   }
 }
 

@@ -11,7 +11,8 @@
 namespace mccs::shim {
 namespace {
 
-// Two threads (the reader that saw the daemon die, a caller that aborts) may fail one region at once.
+// Two threads (the reader that saw the daemon die, a caller that aborts) may fail one region at
+// once.
 std::mutex fail_mutex;
 
 }  // namespace

@@ -49,10 +49,10 @@ class FencePage {
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text);
 
 // Where the pages of ended communicators rest. A stream may still hold a wait on a page whose
-// communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page is
-// unmapped only when it has rested for a while and younger ones have come; the page of a
-// communicator that was aborted or failed is kept: a stream of it may be stuck in front of its wait.
-// THREAD: any.
+// communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page
+// is unmapped only when it has rested for a while and younger ones have come; the page of a
+// communicator that was aborted or failed is kept: a stream of it may be stuck in front of its
+// wait. THREAD: any.
 class FenceGraveyard {
  public:
   static constexpr size_t kRestingPages = 16;
@@ -66,7 +66,7 @@ class FenceGraveyard {
     MonotonicNs since;
   };
   std::mutex mutex_;
-  std::vector<Grave> resting_;                     // oldest first
+  std::vector<Grave> resting_;  // oldest first
   std::vector<std::unique_ptr<FencePage>> kept_;
 };
 

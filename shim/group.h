@@ -2,8 +2,8 @@
 //
 // State is per thread and nests; the outermost end acts, in this order: all inits together, then
 // the work of all communicators together, then the communicators that leave. A call outside any
-// group is a group of one. The first error is remembered; with one, the outermost end drops all that
-// was queued and returns it.
+// group is a group of one. The first error is remembered; with one, the outermost end drops all
+// that was queued and returns it.
 #ifndef MCCS_SHIM_GROUP_H_
 #define MCCS_SHIM_GROUP_H_
 

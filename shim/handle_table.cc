@@ -2,8 +2,7 @@
 
 namespace mccs::shim {
 
-HandleTable::HandleTable()
-    : cells_(new uint64_t[kSlots * kCells]), slots_(new Slot[kSlots]) {
+HandleTable::HandleTable() : cells_(new uint64_t[kSlots * kCells]), slots_(new Slot[kSlots]) {
   for (uint32_t i = 0; i < kSlots; ++i) free_.push_back(i);
 }
 

@@ -2,8 +2,8 @@
 //
 // A handle is looked up and never followed: it is the address of a cell of this table's own memory,
 // so that any bits can be checked against the table's bounds. The cell begins with a word that is
-// not NCCL's magic: a handle that strays into a real libnccl fails the check there. A slot has eight
-// cells, used in turn, so that a stale handle does not name the slot's next communicator.
+// not NCCL's magic: a handle that strays into a real libnccl fails the check there. A slot has
+// eight cells, used in turn, so that a stale handle does not name the slot's next communicator.
 //
 //   slot (64 bytes): | cell 0 | cell 1 | … | cell 7 |      handle = &cell[generation % 8]
 //

@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
 absl::Status AddInit(const InitCall& call, Group& group) {
   if (call.comm == nullptr) return Bad(call.function, "comm is NULL");
   *call.comm = nullptr;
-  if (call.ranks < 1) return Bad(call.function, "nranks is ", call.ranks, "; it must be at least 1");
+  if (call.ranks < 1)
+    return Bad(call.function, "nranks is ", call.ranks, "; it must be at least 1");
   if (call.rank < 0 || call.rank >= call.ranks) {
     return Bad(call.function, "rank ", call.rank, " is not within 0 … ", call.ranks - 1);
   }

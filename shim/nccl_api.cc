@@ -1,10 +1,11 @@
 // The exported functions that work: thin doors to group, lifecycle and collective.
 //
 // ncclGetVersion answers the version of the header that we are built with (2.28.9): what a program
-// may expect of us is what that version offered. The names of newer ones are exported too, because a
-// framework that was built with them does not load otherwise, but most of them only refuse.
+// may expect of us is what that version offered. The names of newer ones are exported too, because
+// a framework that was built with them does not load otherwise, but most of them only refuse.
 #include <nccl.h>
 
+#include "absl/strings/str_cat.h"
 #include "shim/collective.h"
 #include "shim/diagnostics.h"
 #include "shim/error_text.h"
@@ -12,8 +13,6 @@
 #include "shim/group.h"
 #include "shim/lifecycle.h"
 #include "shim/process.h"
-
-#include "absl/strings/str_cat.h"
 
 namespace mccs::shim {
 namespace {
@@ -30,8 +29,8 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   }
   const CommRef comm = Process::Get().handles().Find(handle);
   if (!comm) {
-    return BadArgument(absl::StrCat(
-        function, ": comm is ", handle == nullptr ? "NULL" : "no communicator that is alive"));
+    return BadArgument(absl::StrCat(function, ": comm is ",
+                                    handle == nullptr ? "NULL" : "no communicator that is alive"));
   }
   *answer = ask(*comm);
   return ncclSuccess;

@@ -1,8 +1,8 @@
 // The exported functions that only refuse, and why. A symbol that is missing would make a framework
 // fail to load, or would bind to the real library and hand it our communicator.
 //
-// No NCCL header is included here on purpose: a function that looks at none of its arguments needs no
-// list of them, and the headers of a toolkit lack the newer ones. On x86-64 and arm64 the caller
+// No NCCL header is included here on purpose: a function that looks at none of its arguments needs
+// no list of them, and the headers of a toolkit lack the newer ones. On x86-64 and arm64 the caller
 // passes and clears its arguments, so a callee without parameters is safe.
 #include "shim/exported.h"
 #include "shim/refusal.h"
@@ -26,7 +26,7 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
 }  // namespace
 
 // Returns an ncclResult_t, which is an int.
-#define MCCS_REFUSED(name, reason) \
+#define MCCS_REFUSED(name, reason)                                        \
   MCCS_EXPORT int p##name() { return mccs::shim::Refuse(#name, reason); } \
   MCCS_ALSO_WEAK(name)
 

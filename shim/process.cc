@@ -18,7 +18,8 @@ std::atomic<Process*> the_process{nullptr};  // release store at birth; pairs wi
 
 Process& Process::Get() {
   Process* process = the_process.load(std::memory_order_acquire);
-  if (process != nullptr) [[likely]] return *process;
+  if (process != nullptr) [[likely]]
+    return *process;
   std::lock_guard lock(birth_mutex);
   process = the_process.load(std::memory_order_acquire);
   if (process == nullptr) {
@@ -70,7 +71,8 @@ absl::StatusOr<DaemonClient*> Process::OpenConnection() {
 }
 
 // Around a fork nobody opens or closes a session. The child leaves all it inherited untouched but
-// for the descriptors: other threads of the parent may have held locks or been in the middle of work.
+// for the descriptors: other threads of the parent may have held locks or been in the middle of
+// work.
 
 void Process::BeforeFork() {
   birth_mutex.lock();

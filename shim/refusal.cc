@@ -7,8 +7,8 @@
 namespace mccs::shim {
 
 int Refuse(const char* function, const char* reason) {
-  const absl::Status status = absl::UnimplementedError(
-      absl::StrCat(function, " is not supported by MCCS: ", reason));
+  const absl::Status status =
+      absl::UnimplementedError(absl::StrCat(function, " is not supported by MCCS: ", reason));
   if (Group::OfThisThread().open()) Group::OfThisThread().AddError(status);
   return Report(status);
 }

@@ -1,8 +1,8 @@
 // Which ready fence of a communicator stands for which stream.
 //
-// A slot is lent to a stream. Its values only grow, so the daemon's "ready[slot] ≥ value" stays true
-// once it was. A slot goes to another stream when the last operation that was posted with it is
-// done: then the last write to it has happened, and a younger one cannot be overtaken by it.
+// A slot is lent to a stream. Its values only grow, so the daemon's "ready[slot] ≥ value" stays
+// true once it was. A slot goes to another stream when the last operation that was posted with it
+// is done: then the last write to it has happened, and a younger one cannot be overtaken by it.
 // Streams are told apart by CUDA's number of the stream, which is never used twice; a handle may be
 // destroyed and come back for another stream while writes of the first are still to happen.
 #ifndef MCCS_SHIM_STREAM_SLOTS_H_
@@ -19,8 +19,8 @@ namespace mccs::shim {
 // THREAD: under the communicator's submit lock.
 class StreamSlots {
  public:
-  // The slot of the stream with this key. `done` is the communicator's done fence. nullopt: all slots
-  // belong to streams with work that is not done.
+  // The slot of the stream with this key. `done` is the communicator's done fence. nullopt: all
+  // slots belong to streams with work that is not done.
   std::optional<uint32_t> Acquire(uint64_t key, uint64_t done) {
     if (slots_[latest_].used && slots_[latest_].key == key) return latest_;
     std::optional<uint32_t> free;

@@ -95,8 +95,8 @@ absl::Status GroupWork::Submit() {
   return status;
 }
 
-// Nothing was posted with the slots that this group took. Their writes may still happen, so they are
-// free for other streams when the communicator's next operation is done, not sooner.
+// Nothing was posted with the slots that this group took. Their writes may still happen, so they
+// are free for other streams when the communicator's next operation is done, not sooner.
 void GroupWork::TakeBackSlots() {
   for (Batch& batch : batches_) {
     for (const StreamUse& use : batch.streams) {
@@ -125,9 +125,9 @@ absl::Status GroupWork::CheckAll() {
   for (Batch& batch : batches_) {
     MCCS_RETURN_IF_ERROR(batch.comm->CheckUsable());
     if (batch.streams.size() > wire::kReadySlots) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("a group uses ", batch.streams.size(), " streams with one communicator; at most ",
-                       wire::kReadySlots, " are possible: use fewer streams or several groups"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "a group uses ", batch.streams.size(), " streams with one communicator; at most ",
+          wire::kReadySlots, " are possible: use fewer streams or several groups"));
     }
     for (const StreamUse& use : batch.streams) {
       if (IsCapturing(batch.comm->driver(), use.stream)) {

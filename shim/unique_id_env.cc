@@ -60,10 +60,10 @@ absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id) {
         "see that LD_PRELOAD reaches all of them");
   }
   if (ours.version < wire::kOldestWireVersion || ours.version > wire::kWireVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "this unique id was made by MCCS with wire version ", ours.version, "; this library speaks ",
-        wire::kOldestWireVersion, " to ", wire::kWireVersion,
-        ": use the same release on all hosts of the job"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this unique id was made by MCCS with wire version ", ours.version,
+                     "; this library speaks ", wire::kOldestWireVersion, " to ", wire::kWireVersion,
+                     ": use the same release on all hosts of the job"));
   }
   return ours;
 }

@@ -13,8 +13,8 @@
 namespace mccs::shim {
 
 // The id that every process with NCCL_COMM_ID=`text` gets. `text` is "host:port" or
-// "[IPv6 address]:port". The secret follows from the text, so it can be guessed, and the id says so.
-// Errors: kInvalidArgument.
+// "[IPv6 address]:port". The secret follows from the text, so it can be guessed, and the id says
+// so. Errors: kInvalidArgument.
 absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text);
 
 // Opens an id that a framework carried to this rank. Errors: kInvalidArgument for one that this

@@ -87,8 +87,7 @@ TEST_F(BadArguments, CountThatOverflows) {
   for (size_t count : {std::numeric_limits<size_t>::max(), std::numeric_limits<size_t>::max() / 4,
                        std::numeric_limits<size_t>::max() / 8 + 1}) {
     EXPECT_EQ(AllReduce(data_, data_, count), ncclInvalidArgument) << count;
-    EXPECT_EQ(ncclAllGather(data_, data_, count, ncclInt, comms_[0], nullptr),
-              ncclInvalidArgument);
+    EXPECT_EQ(ncclAllGather(data_, data_, count, ncclInt, comms_[0], nullptr), ncclInvalidArgument);
   }
 }
 

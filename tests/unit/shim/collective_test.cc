@@ -4,9 +4,9 @@
 namespace mccs {
 namespace {
 
-using ::testing::ElementsAre;
 using fake_cuda::Queued;
 using fake_cuda::Synchronize;
+using ::testing::ElementsAre;
 
 using Collectives = ShimTest;
 

@@ -21,10 +21,14 @@ constexpr int kTickMs = 1;
 template <typename Element>
 Element Reduce(ReduceOp op, Element a, Element b) {
   switch (op) {
-    case ReduceOp::kProd: return a * b;
-    case ReduceOp::kMin: return std::min(a, b);
-    case ReduceOp::kMax: return std::max(a, b);
-    default: return a + b;
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    default:
+      return a + b;
   }
 }
 
@@ -119,8 +123,7 @@ void FakeDaemon::Read(Session& session) {
 }
 
 template <typename Message>
-void FakeDaemon::Answer(Session& session, uint64_t request, Message message,
-                        std::vector<int> fds) {
+void FakeDaemon::Answer(Session& session, uint64_t request, Message message, std::vector<int> fds) {
   message.header = {Message::kKind, sizeof(message), request};
   iovec data{&message, sizeof(message)};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
@@ -194,10 +197,17 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       session.buffers.erase(Open<wire::ReleaseBuffer>(bytes).buffer_id);
       Answer(session, request, wire::Done{});
       break;
-    case wire::MessageKind::kCommInit: OnInit(session, Open<wire::CommInit>(bytes)); break;
-    case wire::MessageKind::kCommAbort: OnAbort(session, Open<wire::CommAbort>(bytes)); break;
-    case wire::MessageKind::kCommDestroy: OnDestroy(session, Open<wire::CommDestroy>(bytes)); break;
-    default: MCCS_CHECK(false);
+    case wire::MessageKind::kCommInit:
+      OnInit(session, Open<wire::CommInit>(bytes));
+      break;
+    case wire::MessageKind::kCommAbort:
+      OnAbort(session, Open<wire::CommAbort>(bytes));
+      break;
+    case wire::MessageKind::kCommDestroy:
+      OnDestroy(session, Open<wire::CommDestroy>(bytes));
+      break;
+    default:
+      MCCS_CHECK(false);
   }
 }
 
@@ -348,7 +358,8 @@ bool FakeDaemon::RunOne(Comm& comm) {
   }
   for (size_t r = 0; r < ranks; ++r) {
     const bool scatter = call.op == OpKind::kReduceScatter;
-    std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0), scatter ? block : result.size());
+    std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0),
+                scatter ? block : result.size());
   }
   fake_cuda::MeetStreams();
   for (auto& [rank, member] : comm.members) {

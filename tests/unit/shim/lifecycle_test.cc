@@ -12,12 +12,12 @@
 namespace mccs {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using fake_cuda::Synchronize;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class Lifecycle : public ShimTest {
  protected:
