@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """What goes wrong is noticed soon, told in words, and hurts nobody else."""
 import os
-import re
 import signal
 import time
 import unittest
 
-from lab_world import NOTICE_S, Lab, call, cases, environment, program
+from lab_world import NOTICE_S, Lab, cases, environment, program
 
 
 class Failures(unittest.TestCase):
@@ -60,7 +59,7 @@ class Failures(unittest.TestCase):
     def test_a_rank_that_does_not_join_is_named_in_the_log_after_five_seconds(self):
         with self.lab.start(self.job, "--stay-out", 2, options=("--grace", 0)) as job:
             time.sleep(6.5)
-            self.assertRegex(job.output + self.lab.logs(), r"(?m)^.*\branks?\b.*\b2\b.*$")
+            self.assertRegex(job.output + self.lab.logs(), "rank 2 has not joined")
             self.assertFalse(list(job.lines("refused")), "without MCCS_INIT_TIMEOUT it waits on")
 
     def test_with_a_time_limit_a_missing_rank_is_an_error_that_names_it(self):
@@ -70,7 +69,7 @@ class Failures(unittest.TestCase):
             told = dict(job.lines("refused"))
             self.assertEqual(sorted(told), [0, 1, 3], job.output)
             for words in told.values():
-                self.assertRegex(" ".join(words), r"remote process.*\brank.*\b2\b")
+                self.assertRegex(" ".join(words), "remote process.*rank 2 has not joined")
 
     def test_two_processes_that_claim_one_rank_are_both_told(self):
         with self.lab.start(self.job, "--claim", 0, options=("--ranks", 2, "--grace", 3)) as job:
