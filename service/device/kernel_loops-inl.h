@@ -180,6 +180,8 @@ class Loop {
   using V = hn::Vec<D>;
   using EncodedD = hn::Rebind<Stored, D>;
   static constexpr size_t kUnroll = 4;
+  // float8's conversions take longer than its memory, and streamed stores made them slower still.
+  static constexpr bool kMayStream = sizeof(Acc) < 4 * sizeof(Stored);
   static constexpr bool kOneLane = hn::MaxLanes(D()) == 1;  // then nothing is ever partial
 
  public:
@@ -187,7 +189,9 @@ class Loop {
       : sources_(op.sources), destinations_(op.destinations), finish_(op) {}
 
   void Run(const MemOp& op) {
-    if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
+    if constexpr (kMayStream) {
+      if (op.stream && AlignTogether(op)) return RunStreaming(op.elements);
+    }
     if (op.elements * sizeof(Stored) >= kAheadFromBytes && !InPlace(op)) {
       return RunRange<Writing::kAhead>(0, op.elements);
     }
