@@ -1,0 +1,101 @@
+#include "tests/sim/sim_job.h"
+
+#include <algorithm>
+
+namespace mccs {
+namespace {
+
+constexpr float kUnwritten = 1e9f;
+
+uint64_t OutputCount(OpKind kind, uint64_t count, int ranks) {
+  return kind == OpKind::kAllGather ? count * static_cast<uint64_t>(ranks) : count;
+}
+
+}  // namespace
+
+SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : world_(world) {
+  for (int host : host_of_rank) {
+    Member member;
+    member.tenant = &world.AddTenant(host);
+    member.input.resize(bytes / sizeof(float));
+    member.output.resize(bytes / sizeof(float));
+    members_.push_back(std::move(member));
+  }
+}
+
+bool SimJob::Form() {
+  members_.front().tenant->AskUniqueId();
+  for (Member& member : members_) {
+    for (std::vector<float>* buffer : {&member.input, &member.output}) {
+      member.tenant->Register(reinterpret_cast<std::byte*>(buffer->data()), buffer->size() * sizeof(float));
+    }
+  }
+  if (!world_.RunUntil([&] { return members_.front().tenant->has_unique_id(); })) return false;
+  for (int r = 0; r < ranks(); ++r) {
+    Member& member = members_[static_cast<size_t>(r)];
+    member.rank = &member.tenant->Init(members_.front().tenant->unique_id(), ranks(), r);
+  }
+  return world_.RunUntil([&] {
+    return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+      return m.rank->answered && m.rank->status.error == wire::ErrorClass::kNone;
+    });
+  });
+}
+
+void SimJob::Fill(uint64_t count) {
+  for (int r = 0; r < ranks(); ++r) {
+    Member& member = members_[static_cast<size_t>(r)];
+    for (uint64_t i = 0; i < count && i < member.input.size(); ++i) member.input[i] = InputValue(r, i);
+    std::fill(member.output.begin(), member.output.end(), kUnwritten);
+  }
+}
+
+wire::BufferRef SimJob::RefOf(const Member& member, const std::vector<float>& buffer) const {
+  return {.id = member.tenant->BufferAt(reinterpret_cast<const std::byte*>(buffer.data())), .reserved = 0, .offset = 0};
+}
+
+void SimJob::Post(int r, OpKind kind, uint64_t count, int root) {
+  Member& member = members_[static_cast<size_t>(r)];
+  member.tenant->Post(*member.rank, {.kind = kind,
+                                     .root = root,
+                                     .count = count,
+                                     .send = RefOf(member, member.input),
+                                     .recv = RefOf(member, member.output)});
+}
+
+void SimJob::PostAll(OpKind kind, uint64_t count, int root) {
+  for (int r = 0; r < ranks(); ++r) Post(r, kind, count, root);
+}
+
+bool SimJob::Done() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.rank->done() == m.rank->posted; });
+}
+
+float SimJob::Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root) const {
+  switch (kind) {
+    case OpKind::kAllGather: return InputValue(static_cast<int>(i / count), i % count);
+    case OpKind::kBroadcast: return InputValue(root, i);
+    default: {
+      const uint64_t at = kind == OpKind::kReduceScatter ? i + count * static_cast<uint64_t>(r) : i;
+      float sum = 0;
+      for (int rank = 0; rank < ranks(); ++rank) sum += InputValue(rank, at);
+      return sum;
+    }
+  }
+}
+
+uint64_t SimJob::Wrong(OpKind kind, uint64_t count, int root) const {
+  uint64_t wrong = 0;
+  for (int r = 0; r < ranks(); ++r) {
+    const std::vector<float>& output = members_[static_cast<size_t>(r)].output;
+    const uint64_t written = OutputCount(kind, count, ranks());
+    for (uint64_t i = 0; i < output.size(); ++i) {
+      const float expected = i < written ? Expected(kind, r, i, count, root) : kUnwritten;
+      wrong += output[i] != expected ? 1 : 0;
+    }
+  }
+  return wrong;
+}
+
+}  // namespace mccs

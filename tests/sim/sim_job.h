@@ -1,0 +1,52 @@
+// A job in the simulated world: one process per rank, one communicator, buffers with known contents.
+#ifndef MCCS_TESTS_SIM_SIM_JOB_H_
+#define MCCS_TESTS_SIM_SIM_JOB_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+
+class SimJob {
+ public:
+  // host_of_rank[r]: where rank r runs. `bytes` per buffer.
+  SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes);
+
+  // Makes the communicator; false when it does not form in time.
+  bool Form();
+  int ranks() const { return static_cast<int>(members_.size()); }
+  SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }
+  SimTenant& tenant(int r) { return *members_[static_cast<size_t>(r)].tenant; }
+
+  // Element `i` of rank r's input: small integers, so that every sum is exact in float32.
+  static float InputValue(int r, uint64_t i) {
+    return static_cast<float>((i * 7 + static_cast<uint64_t>(r) * 13) % 31) - 15;
+  }
+  // Fills the inputs for `count` elements per rank and clears the outputs.
+  void Fill(uint64_t count);
+  // Posts the call on rank r.
+  void Post(int r, OpKind kind, uint64_t count, int root = 0);
+  void PostAll(OpKind kind, uint64_t count, int root = 0);
+  // All ranks have done everything they posted.
+  bool Done() const;
+  // Elements that are not what the call should have given, over all ranks.
+  uint64_t Wrong(OpKind kind, uint64_t count, int root = 0) const;
+
+ private:
+  struct Member {
+    SimTenant* tenant = nullptr;
+    SimRank* rank = nullptr;
+    std::vector<float> input, output;
+  };
+  float Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root) const;
+  wire::BufferRef RefOf(const Member& member, const std::vector<float>& buffer) const;
+
+  SimWorld& world_;
+  std::vector<Member> members_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_SIM_JOB_H_

@@ -1,0 +1,194 @@
+#include "tests/sim/sim_tenant.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+class SimChannel final : public TenantChannel {
+ public:
+  SimChannel(std::shared_ptr<SimPipe> pipe, TenantIdentity identity)
+      : pipe_(std::move(pipe)), identity_(std::move(identity)) {}
+
+  absl::StatusOr<bool> Receive(TenantMessage* message) override {
+    if (pipe_->dead) return absl::UnavailableError("the process has ended");
+    if (pipe_->to_daemon.empty()) return false;
+    const std::vector<std::byte>& bytes = pipe_->to_daemon.front();
+    message->size = std::min(bytes.size(), message->bytes.size());
+    std::memcpy(message->bytes.data(), bytes.data(), message->size);
+    pipe_->to_daemon.pop_front();
+    return true;
+  }
+
+  absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
+    SimPipe::Answer& answer = pipe_->to_tenant.emplace_back();
+    answer.bytes.assign(message.begin(), message.end());
+    for (int fd : fds) answer.fds.emplace_back(dup(fd));
+    return absl::OkStatus();
+  }
+
+  int doorbell() const override { return -1; }  // The world gives every daemon its turns.
+  const TenantIdentity& identity() const override { return identity_; }
+
+ private:
+  const std::shared_ptr<SimPipe> pipe_;
+  const TenantIdentity identity_;
+};
+
+template <typename Message>
+Message As(const SimPipe::Answer& answer) {
+  Message message;
+  MCCS_CHECK(answer.bytes.size() == sizeof(Message));
+  std::memcpy(&message, answer.bytes.data(), sizeof(Message));
+  return message;
+}
+
+SharedRegion MapFirst(SimPipe::Answer& answer) {
+  MCCS_CHECK(!answer.fds.empty());
+  auto region = SharedRegion::Map(std::move(answer.fds.front()));
+  MCCS_CHECK(region.ok());
+  return std::move(*region);
+}
+
+}  // namespace
+
+std::shared_ptr<SimPipe> SimDoor::Knock(const TenantIdentity& identity) {
+  auto pipe = std::make_shared<SimPipe>();
+  waiting_.push_back(std::make_unique<SimChannel>(pipe, identity));
+  return pipe;
+}
+
+absl::StatusOr<std::unique_ptr<TenantChannel>> SimDoor::Accept() {
+  if (waiting_.empty()) return nullptr;
+  auto channel = std::move(waiting_.front());
+  waiting_.pop_front();
+  return channel;
+}
+
+SimTenant::SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity)
+    : importer_(importer), process_(identity.process), pipe_(door.Knock(identity)) {
+  wire::Hello hello{};
+  hello.magic = wire::kControlMagic;
+  hello.oldest_version = wire::kOldestWireVersion;
+  hello.newest_version = wire::kWireVersion;
+  Send(hello);
+}
+
+template <typename Message>
+uint64_t SimTenant::Send(Message message) {
+  message.header = {.kind = Message::kKind, .bytes = sizeof(Message), .request = ++last_request_};
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(&message);
+  pipe_->to_daemon.emplace_back(bytes, bytes + sizeof(Message));
+  return last_request_;
+}
+
+void SimTenant::Poll() {
+  while (!pipe_->to_tenant.empty()) {
+    SimPipe::Answer answer = std::move(pipe_->to_tenant.front());
+    pipe_->to_tenant.pop_front();
+    Take(std::move(answer));
+  }
+}
+
+void SimTenant::Take(SimPipe::Answer answer) {
+  wire::MessageHeader header;
+  std::memcpy(&header, answer.bytes.data(), sizeof(header));
+  switch (header.kind) {
+    case wire::MessageKind::kHelloReply: session_ = MapFirst(answer); break;
+    case wire::MessageKind::kUniqueIdReply:
+      std::memcpy(&unique_id_, As<wire::UniqueIdReply>(answer).unique_id, sizeof(unique_id_));
+      break;
+    case wire::MessageKind::kRegisterReply: {
+      const auto reply = As<wire::RegisterReply>(answer);
+      buffers_[registering_.at(header.request)] = reply.buffer_id;
+      break;
+    }
+    case wire::MessageKind::kCommInitReply: {
+      const auto reply = As<wire::CommInitReply>(answer);
+      for (SimRank& rank : ranks_) {
+        if (rank.init_request != header.request) continue;
+        rank.answered = true;
+        rank.status = reply.status;
+        rank.handle = reply.comm_handle;
+        if (reply.status.error == wire::ErrorClass::kNone) rank.memory = MapFirst(answer);
+      }
+      break;
+    }
+    default: break;
+  }
+}
+
+void SimTenant::AskUniqueId() { Send(wire::GetUniqueId{}); }
+
+void SimTenant::Register(std::byte* memory, uint64_t bytes) {
+  wire::RegisterBuffer message{};
+  message.kind = wire::ExportKind::kCudaIpc;
+  message.bytes = bytes;
+  const auto handle = importer_.Register({memory, bytes}, process_);
+  std::memcpy(message.handle, handle.data(), sizeof(message.handle));
+  registering_[Send(message)] = memory;
+}
+
+uint32_t SimTenant::BufferAt(const std::byte* memory) const {
+  auto it = buffers_.find(memory);
+  return it == buffers_.end() ? 0 : it->second;
+}
+
+SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank) {
+  wire::CommInit message{};
+  std::memcpy(message.unique_id, &id, sizeof(id));
+  message.ranks = ranks;
+  message.rank = rank;
+  message.device_uuid[0] = static_cast<uint8_t>(rank);
+  message.device_uuid[1] = static_cast<uint8_t>(rank >> 8);
+  message.traffic_class = -1;
+  SimRank& state = ranks_.emplace_back();
+  state.init_request = Send(message);
+  return state;
+}
+
+void SimTenant::Post(SimRank& rank, const SimCall& call) {
+  wire::CommRegion& region = rank.region();
+  const uint64_t tail = region.tail.load();
+  MCCS_CHECK(tail - region.head.load() < wire::kRingRecords);
+  wire::WorkRecord& record = region.records[tail % wire::kRingRecords];
+  record = wire::WorkRecord{};
+  record.sequence = ++rank.posted;
+  record.record = wire::RecordKind::kOperation;
+  record.op = call.kind;
+  record.type = call.type;
+  record.redop = call.redop;
+  record.root_or_peer = call.root;
+  record.count = call.count;
+  record.send = call.send;
+  record.recv = call.recv;
+  record.ready_slot = 0;
+  record.ready_value = rank.posted;
+  region.ready[0].value.store(rank.posted);
+  region.tail.store(tail + 1);
+  auto* session = reinterpret_cast<wire::SessionRegion*>(session_.data());
+  session->dirty[rank.handle / 64].fetch_or(uint64_t{1} << (rank.handle % 64));
+}
+
+void SimTenant::Abort(SimRank& rank) {
+  wire::CommAbort message{};
+  if (rank.answered) {
+    message.comm_handle = rank.handle;
+  } else {
+    message.init_request = rank.init_request;
+  }
+  Send(message);
+}
+
+void SimTenant::Destroy(SimRank& rank) {
+  wire::CommDestroy message{};
+  message.comm_handle = rank.handle;
+  Send(message);
+}
+
+}  // namespace mccs

@@ -1,0 +1,116 @@
+// A tenant process of the simulated world: speaks proto/shim_control.h over a queue and posts work into
+// the shared regions, as the shim does, and waits for nothing.
+//
+// THREAD: one, the world's.
+#ifndef MCCS_TESTS_SIM_SIM_TENANT_H_
+#define MCCS_TESTS_SIM_SIM_TENANT_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/shared_region.h"
+#include "proto/shim_control.h"
+#include "proto/unique_id.h"
+#include "service/device/local_importer.h"
+#include "service/frontend/tenant_channel.h"
+
+namespace mccs {
+
+// The two ends of a channel in memory.
+struct SimPipe {
+  std::deque<std::vector<std::byte>> to_daemon;
+  struct Answer {
+    std::vector<std::byte> bytes;
+    std::vector<UniqueFd> fds;
+  };
+  std::deque<Answer> to_tenant;
+  bool dead = false;  // the process has ended
+};
+
+class SimDoor final : public TenantDoor {
+ public:
+  // A process comes in.
+  std::shared_ptr<SimPipe> Knock(const TenantIdentity& identity);
+  absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override;
+
+ private:
+  std::deque<std::unique_ptr<TenantChannel>> waiting_;
+};
+
+// One rank's communicator in a process.
+struct SimRank {
+  uint64_t init_request = 0;
+  bool answered = false;
+  wire::ReplyStatus status{};
+  uint32_t handle = 0;
+  SharedRegion memory;
+  uint64_t posted = 0;  // calls
+
+  wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
+  uint64_t done() const { return region().done.value.load(); }
+  bool failed() const { return region().failure.error.load() != 0; }
+  std::string failure() const { return region().failure.text; }
+};
+
+// A call as the shim would make it of an NCCL call. Buffers are registered ids.
+struct SimCall {
+  OpKind kind = OpKind::kAllReduce;
+  DataType type = DataType::kFloat32;
+  ReduceOp redop = ReduceOp::kSum;
+  int root = 0;
+  uint64_t count = 0;
+  wire::BufferRef send{};
+  wire::BufferRef recv{};
+};
+
+class SimTenant {
+ public:
+  // Connects to the daemon behind `door`, whose device imports through `importer`.
+  SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity);
+
+  // Reads what the daemon has answered. Call between turns of the world.
+  void Poll();
+
+  bool greeted() const { return session_.data() != nullptr; }
+  // Asks for a unique id; it is in unique_id() when has_unique_id().
+  void AskUniqueId();
+  bool has_unique_id() const { return unique_id_.magic != 0; }
+  const wire::UniqueId& unique_id() const { return unique_id_; }
+
+  // Registers `bytes` bytes at `memory`; the id once answered (0: not yet, or refused).
+  void Register(std::byte* memory, uint64_t bytes);
+  uint32_t BufferAt(const std::byte* memory) const;
+
+  SimRank& Init(const wire::UniqueId& id, int ranks, int rank);
+  void Post(SimRank& rank, const SimCall& call);
+  void Abort(SimRank& rank);
+  void Destroy(SimRank& rank);
+  // The process ends at once, as by SIGKILL.
+  void Kill() { pipe_->dead = true; }
+  // Bytes as they are, for tenants that lie.
+  void SendRaw(std::vector<std::byte> message) { pipe_->to_daemon.push_back(std::move(message)); }
+
+ private:
+  template <typename Message>
+  uint64_t Send(Message message);
+  void Take(SimPipe::Answer answer);
+
+  LocalImporter& importer_;
+  const pid_t process_;
+  std::shared_ptr<SimPipe> pipe_;
+  SharedRegion session_;
+  uint64_t last_request_ = 0;
+  wire::UniqueId unique_id_{};
+  std::map<uint64_t, const std::byte*> registering_;
+  std::map<const std::byte*, uint32_t> buffers_;
+  std::deque<SimRank> ranks_;  // stable addresses
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_SIM_TENANT_H_

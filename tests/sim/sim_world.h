@@ -1,0 +1,101 @@
+// Hosts with the production daemon, a simulated clock and a network in memory, in one thread: what happens
+// depends on the seed alone.
+//
+// THREAD: one.
+#ifndef MCCS_TESTS_SIM_SIM_WORLD_H_
+#define MCCS_TESTS_SIM_SIM_WORLD_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "service/communicator/controller_link.h"
+#include "service/daemon.h"
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/transport/stream_lane.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_network.h"
+#include "tests/sim/sim_tenant.h"
+
+namespace mccs {
+
+struct SimWorldOptions {
+  uint64_t seed = 1;
+  int hosts = 2;
+  int channels = 1;
+  LaneShape lanes{.slots = 4, .slot_bytes = 16u << 10};
+  uint32_t skew = 1;
+  SimNetworkOptions network;
+};
+
+// Keeps the lines, for tests that look for one.
+class SimLog final : public Log {
+ public:
+  std::vector<std::string> lines;
+  bool Contains(std::string_view text) const;
+
+ protected:
+  bool Enabled(LogLevel) const override { return true; }
+  void Write(LogLevel level, std::string_view line) override;
+};
+
+class SimHost {
+ public:
+  SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network);
+
+  Daemon& daemon() { return *daemon_; }
+  SimDoor& door() { return *door_; }
+  LocalImporter& importer() { return *importer_; }
+  SimLog& log() { return log_; }
+  const std::string& address() const { return address_; }
+  bool alive() const { return daemon_ != nullptr; }
+  // The daemon dies, as by SIGKILL; its streams end.
+  void Kill(SimNetwork& network);
+
+ private:
+  const std::string address_;
+  SeededRandom random_;
+  SimLog log_;
+  StreamTransport transport_;
+  NoController controller_;
+  LocalImporter* importer_ = nullptr;  // owned by device_
+  std::unique_ptr<CpuDevice> device_;
+  SimDoor* door_ = nullptr;  // owned by daemon_
+  std::unique_ptr<Daemon> daemon_;
+};
+
+class SimWorld {
+ public:
+  explicit SimWorld(const SimWorldOptions& options);
+
+  SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
+  SimNetwork& network() { return network_; }
+  SimClock& clock() { return clock_; }
+  // A process on a host.
+  SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000");
+
+  // Runs until `done` holds; false when that has not come within `limit_ns` of simulated time.
+  bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec);
+  void RunFor(int64_t ns);
+
+ private:
+  void PollAll();
+  MonotonicNs NextEvent() const;
+
+  const SimWorldOptions options_;
+  SimClock clock_;
+  SimNetwork network_;
+  std::deque<SimHost> hosts_;
+  std::deque<SimTenant> tenants_;
+  int next_process_ = 1000;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_SIM_WORLD_H_
