@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What goes wrong is noticed soon, told in words, and hurts nobody else."""
 import os
+import random
 import signal
+import socket
 import time
 import unittest
 
@@ -85,6 +87,23 @@ class Failures(unittest.TestCase):
         self.assertLess(time.monotonic() - started, NOTICE_S)
         self.assertRegex(result.stdout + result.stderr, r"unhandled system error.*/tmp/no-such/mccsd.sock")
         self.assertRegex(result.stdout + result.stderr, r"start.*mccsd|mccsd.*start")
+
+    def test_a_tenant_that_writes_garbage_to_the_socket_hurts_nobody_else(self):
+        bystander = self.start("--seconds", 3)
+        seed = 20
+        print(f"seed {seed}")
+        random_bytes = random.Random(seed).randbytes
+        for size in (0, 1, 8, 64, 200, 4000, 60000) * 10:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as visitor:
+                visitor.connect(str(self.lab.folder / "h0/mccsd.sock"))
+                for _ in range(3):
+                    try:
+                        visitor.send(random_bytes(size))
+                    except (BrokenPipeError, ConnectionResetError):
+                        break  # the door was shut on it
+        self.assertEqual(bystander.wait(), 0, bystander.output + self.lab.logs())
+        self.assertEqual(len(list(bystander.lines("done"))), 4)
+        self.assertEqual(self.lab.daemons()["h0"]["condition"], "ready")
 
     def test_the_library_does_nothing_to_programs_that_do_not_use_it(self):
         result = self.lab.exec("h0", "/bin/sh", "-c", "echo $((1 + 1)); exit 5",

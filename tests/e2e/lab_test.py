@@ -54,6 +54,17 @@ class LabCommands(unittest.TestCase):
             self.assertTrue(eventually(lambda: not traces(lab), timeout=20), traces(lab))
             self.assertEqual(shared_memory(), before)
 
+    def test_daemons_that_have_worked_stop_cleanly_on_sigterm(self):
+        with Lab(hosts=2, gpus=1) as lab:
+            self.assertEqual(lab.run(program("one_rank_per_process")).returncode, 0)
+            for name, daemon in reversed(lab.daemons().items()):
+                os.kill(daemon["pid"], signal.SIGTERM)
+                self.assertTrue(eventually(lambda: lab.daemons()[name]["pid"] == 0, timeout=20))
+                # A sanitizer that found a leak at the end would have made it another status.
+                self.assertEqual(lab.daemons()[name]["condition"], "exited with status 0",
+                                 lab.command("logs", name).stdout)
+                self.assertFalse((lab.folder / name / "mccsd.sock").exists())
+
     def test_two_labs_work_side_by_side(self):
         with Lab(hosts=1, gpus=2, name="one") as one, Lab(hosts=2, gpus=1, name="two") as two:
             with one.start(program("tests/steady_job"), "--seconds", 2) as first, \
