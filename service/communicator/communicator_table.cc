@@ -13,7 +13,7 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
   for (Entry& entry : entries_) {
     Communicator& communicator = *entry.communicator;
     if (communicator.unique_id() != id || communicator.tenant() != request.tenant) continue;
-    if (communicator.state() == Communicator::State::kJoining) {
+    if (communicator.joinable()) {
       communicator.AddRank(request, port);
       entry.kicked = true;
       return &communicator;
@@ -38,7 +38,7 @@ void CommunicatorTable::Kick(Communicator* communicator) {
 Communicator* CommunicatorTable::FindRunning(CommId id) const {
   for (const Entry& entry : entries_) {
     const Communicator& communicator = *entry.communicator;
-    if (communicator.id() == id && communicator.state() != Communicator::State::kJoining) {
+    if (communicator.id() == id && !communicator.joinable()) {
       return entry.communicator.get();
     }
   }

@@ -1,0 +1,49 @@
+// What all communicators of a daemon share.
+#ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_ENVIRONMENT_H_
+#define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/log.h"
+#include "proto/peer.pb.h"
+#include "proto/unique_id.h"
+#include "service/communicator/controller_link.h"
+#include "service/communicator/dial.h"
+#include "service/communicator/strategy.h"
+#include "service/device/device.h"
+#include "service/transport/lane.h"
+#include "topology/position.h"
+
+namespace mccs {
+
+// LIFETIME: outlives the communicators.
+struct CommunicatorEnvironment {
+  PeerAccess access;
+  Transport* transport = nullptr;
+  Device* device = nullptr;
+  ControllerLink* controller = nullptr;
+  Log* log = nullptr;
+  Position position;   // of this host
+  Endpoint endpoint;   // where peers reach this daemon
+  int channels = 1;    // of the default strategy
+  LaneShape lanes;     // likewise
+  uint32_t skew = 1;   // likewise
+};
+
+// A rank that asks to join.
+struct JoinRequest {
+  wire::UniqueId id{};
+  std::string tenant;
+  std::string name;
+  int ranks = 0;
+  peer::RankInfo rank;
+  int64_t timeout_ns = 0;  // 0: wait on
+};
+
+// Without a controller: every channel takes the hosts in the roster's order, which is the locality order.
+Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_ENVIRONMENT_H_

@@ -1,0 +1,223 @@
+#include "service/communicator/forming.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "service/communicator/strategy_proto.h"
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+constexpr int64_t kLinkingPatienceNs = 30 * kNsPerSec;
+constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
+// A controller on the same network answers in a millisecond; a job start shall not notice a dead one.
+constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
+
+Secret SecretOf(const wire::UniqueId& id) {
+  Secret secret;
+  std::copy(std::begin(id.secret), std::end(id.secret), secret.begin());
+  return secret;
+}
+
+JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id) {
+  const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
+  return {.access = environment.access,
+          .dial = {.to = {host, id.port},
+                   .connect = {},
+                   .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
+                   .secret = SecretOf(id)},
+          .keep_dialling = id.guessable != 0,
+          .log = environment.log};
+}
+
+}  // namespace
+
+Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first, Formation& formation)
+    : env_(environment),
+      formation_(formation),
+      secret_(SecretOf(first.id)),
+      joining_(std::make_unique<Joining>(OptionsFor(environment, first.id))),
+      init_deadline_(kNever) {}
+
+absl::StatusOr<bool> Forming::Poll() {
+  switch (state_) {
+    case State::kJoining: return PollJoining();
+    case State::kLinking: return PollLinking();
+    case State::kOpening: return PollOpening();
+    case State::kFormed: break;
+  }
+  return false;
+}
+
+MonotonicNs Forming::NextDeadline() const {
+  switch (state_) {
+    case State::kJoining: return std::min(init_deadline_, joining_->NextDeadline());
+    case State::kLinking:
+      return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_) : state_deadline_;
+    case State::kOpening: return state_deadline_;
+    case State::kFormed: break;
+  }
+  return kNever;
+}
+
+// ---- kJoining -----------------------------------------------------------------------------------
+
+void Forming::Join(const JoinRequest& request) {
+  MCCS_CHECK(state_ == State::kJoining);
+  locals_.push_back(Rank(request.rank.rank()));
+  if (request.timeout_ns > 0) {
+    const MonotonicNs deadline = Now() + request.timeout_ns;
+    if (deadline < init_deadline_) {
+      init_deadline_ = deadline;
+      init_timeout_ns_ = request.timeout_ns;
+    }
+  }
+  peer::Join join;
+  join.set_ranks(request.ranks);
+  *join.mutable_rank() = request.rank;
+  join.set_tenant(request.tenant);
+  join.set_name(request.name);
+  join.set_host(env_.position.host);
+  join.set_endpoint_host(env_.endpoint.host);
+  join.set_endpoint_port(env_.endpoint.port);
+  join.mutable_position()->set_pod(env_.position.pod);
+  join.mutable_position()->set_rack(env_.position.rack);
+  joining_->Add(join);
+}
+
+absl::StatusOr<bool> Forming::PollJoining() {
+  MCCS_ASSIGN_OR_RETURN(std::optional<peer::Roster> roster, joining_->Poll());
+  if (roster.has_value()) {
+    TakeRoster(std::move(*roster));
+    return true;
+  }
+  if (Now() < init_deadline_) return false;
+  return absl::DeadlineExceededError(absl::StrCat("init gave up after ", init_timeout_ns_ / kNsPerMs,
+                                                  " ms (MCCS_INIT_TIMEOUT): ",
+                                                  joining_->DescribeMissing()));
+}
+
+void Forming::TakeRoster(peer::Roster roster) {
+  formation_.id = CommId(roster.comm_id());
+  const Membership& members = formation_.members.emplace(MembershipOf(std::move(roster), locals_.front()));
+  if (members.self == members.leader) {
+    formation_.star = std::make_unique<Star>(members.self, members.hosts());
+  } else {
+    const DialOptions dial{
+        .to = members.EndpointOf(members.leader),
+        .connect = {},
+        .preamble = {.purpose = ConnectionPurpose::kMember, .comm_id = formation_.id},
+        .secret = secret_};
+    formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
+                                             std::make_unique<Dial>(env_.access, dial));
+  }
+  joining_.reset();
+  state_ = State::kLinking;
+  state_deadline_ = Now() + kLinkingPatienceNs;
+}
+
+// ---- kLinking -----------------------------------------------------------------------------------
+
+absl::StatusOr<bool> Forming::PollLinking() {
+  const Star& star = *formation_.star;
+  if (star.complete() && star.leads()) return ChooseStrategy();
+  if (Now() < state_deadline_) return false;
+  return absl::DeadlineExceededError(
+      absl::StrCat("no control link with ", formation_.members->HostNames(star.Unlinked())));
+}
+
+// The leader asks the controller, if there is one, and takes the default when no answer comes in time.
+absl::StatusOr<bool> Forming::ChooseStrategy() {
+  const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
+  if (proposal_deadline_ == 0) {
+    proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalPatienceNs : 0);
+    env_.controller->Announce(Describe(*formation_.members, formation_.id, fallback));
+  }
+  std::optional<Strategy> proposal = env_.controller->TakeProposal(formation_.id);
+  if (!proposal.has_value() && Now() < proposal_deadline_) return false;
+  if (proposal.has_value()) {
+    if (absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts()); !s.ok()) {
+      env_.log->Error("communicator ", FormatCommId(formation_.id), ": the controller's ",
+                      std::string(s.message()));
+      proposal.reset();
+    }
+  }
+  const Strategy& strategy = proposal.has_value() ? *proposal : fallback;
+  peer::Message message;
+  ToProto(strategy, message.mutable_open()->mutable_strategy());
+  formation_.star->Broadcast(message);
+  MCCS_RETURN_IF_ERROR(OpenLanes(strategy));
+  return true;
+}
+
+absl::Status Forming::OpenLanes(const Strategy& strategy) {
+  const Membership& members = *formation_.members;
+  formation_.strategy = strategy;
+  LaneSetOptions options{.access = env_.access,
+                         .transport = env_.transport,
+                         .device = env_.device,
+                         .id = formation_.id,
+                         .secret = secret_,
+                         .self = members.self,
+                         .hosts = {},
+                         .source_host = env_.endpoint.host,
+                         .strategy = strategy};
+  for (int h = 0; h < members.hosts(); ++h) options.hosts.push_back(members.EndpointOf(HostIndex(h)));
+  MCCS_ASSIGN_OR_RETURN(formation_.lanes, LaneSet::Make(options));
+  state_ = State::kOpening;
+  state_deadline_ = Now() + kOpeningPatienceNs;
+  return absl::OkStatus();
+}
+
+// ---- kOpening -----------------------------------------------------------------------------------
+
+absl::StatusOr<bool> Forming::PollOpening() {
+  MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
+  if (formation_.lanes->ready() && !told_ready_) {
+    TellReady();
+    return true;
+  }
+  if (Now() < state_deadline_) return moved;
+  return absl::DeadlineExceededError(
+      absl::StrCat("lanes that did not open: ", formation_.lanes->DescribeMissing()));
+}
+
+void Forming::TellReady() {
+  told_ready_ = true;
+  if (formation_.star->leads()) {
+    CountReady();
+    return;
+  }
+  peer::Message ready;
+  ready.mutable_ready();
+  formation_.star->SendToLeader(ready);
+}
+
+void Forming::CountReady() {
+  if (++ready_hosts_ < formation_.members->hosts()) return;
+  peer::Message go;
+  go.mutable_go();
+  formation_.star->Broadcast(go);
+  state_ = State::kFormed;
+}
+
+absl::Status Forming::Hear(const StarMessage& heard) {
+  const peer::Message& message = heard.message;
+  const bool leads = formation_.star->leads();
+  if (message.has_open() && !leads && state_ == State::kLinking) {
+    MCCS_ASSIGN_OR_RETURN(const Strategy strategy,
+                          StrategyFromProto(message.open().strategy(), formation_.members->hosts()));
+    return OpenLanes(strategy);
+  }
+  if (message.has_ready() && leads && state_ == State::kOpening) CountReady();
+  if (message.has_go() && !leads && state_ == State::kOpening) state_ = State::kFormed;
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

@@ -1,0 +1,84 @@
+// How a communicator comes into being on one host: its ranks meet those of other hosts, the hosts link
+// up, and the lanes of the leader's strategy are opened.
+//
+//   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed
+//
+// What it makes lies in the Formation, which the communicator goes on with.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_FORMING_H_
+#define MCCS_SERVICE_COMMUNICATOR_FORMING_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/communicator/communicator_environment.h"
+#include "service/communicator/joining.h"
+#include "service/communicator/lane_set.h"
+#include "service/communicator/membership.h"
+#include "service/communicator/star.h"
+
+namespace mccs {
+
+struct Formation {
+  CommId id;                        // the communicator's name among daemons, from the roster on
+  std::optional<Membership> members;  // from kLinking on, with the star
+  std::unique_ptr<Star> star;
+  std::optional<Strategy> strategy;  // from kOpening on, with the lanes
+  std::unique_ptr<LaneSet> lanes;
+};
+
+class Forming {
+ public:
+  enum class State : uint8_t { kJoining, kLinking, kOpening, kFormed };
+
+  // `first`: the rank that makes this host take part; it still has to Join. LIFETIME: `environment` and
+  // `formation` outlive this.
+  Forming(const CommunicatorEnvironment& environment, const JoinRequest& first, Formation& formation);
+
+  // One more local rank. REQUIRES: state() is kJoining.
+  void Join(const JoinRequest& request);
+
+  // True when anything moved. An error: the communicator cannot form.
+  absl::StatusOr<bool> Poll();
+  // What another host says about forming; other messages are passed over.
+  absl::Status Hear(const StarMessage& heard);
+
+  State state() const { return state_; }
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const;
+
+ private:
+  absl::StatusOr<bool> PollJoining();
+  absl::StatusOr<bool> PollLinking();
+  absl::StatusOr<bool> PollOpening();
+  void TakeRoster(peer::Roster roster);
+  absl::StatusOr<bool> ChooseStrategy();
+  absl::Status OpenLanes(const Strategy& strategy);
+  void TellReady();
+  void CountReady();
+  MonotonicNs Now() const { return env_.access.clock->Now(); }
+
+  const CommunicatorEnvironment& env_;
+  Formation& formation_;
+  Secret secret_{};
+  State state_ = State::kJoining;
+
+  std::unique_ptr<Joining> joining_;  // in kJoining
+  std::vector<Rank> locals_;
+  MonotonicNs init_deadline_;
+  int64_t init_timeout_ns_ = 0;
+
+  MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
+  MonotonicNs proposal_deadline_ = 0;  // leader: until when the controller may answer; 0: not asked
+  int ready_hosts_ = 0;                // leader: hosts that have all lanes
+  bool told_ready_ = false;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_FORMING_H_

@@ -1,0 +1,42 @@
+#include "service/communicator/reporter.h"
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
+
+}  // namespace
+
+void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
+  if (!formation_.strategy.has_value()) return;
+  next_ = env_.access.clock->Now() + kReportEveryNs;
+  reported_operations_ = work.operations;
+  env_.controller->Report(
+      {.id = formation_.id,
+       .epoch = formation_.strategy->epoch,
+       .operations = work.operations,
+       .bytes = work.bytes,
+       .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
+                                            : std::vector<CommunicatorStats::Lane>(),
+       .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message()))});
+}
+
+void Reporter::Poll(const WorkDone& work) {
+  if (work.operations == reported_operations_ || env_.access.clock->Now() < next_) return;
+  Report(work, absl::OkStatus());
+}
+
+MonotonicNs Reporter::NextDeadline(uint64_t operations) const {
+  return operations != reported_operations_ ? next_ : std::numeric_limits<MonotonicNs>::max();
+}
+
+void Reporter::End(const absl::Status& failure) {
+  env_.controller->Ended(formation_.id, failure.ok() ? "destroyed" : std::string(failure.message()));
+}
+
+}  // namespace mccs

@@ -1,0 +1,44 @@
+// What a communicator reports to the controller about itself: at changes, and now and then while it works.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
+#define MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "service/communicator/forming.h"
+
+namespace mccs {
+
+// Since the start, on this host.
+struct WorkDone {
+  uint64_t operations = 0;
+  uint64_t bytes = 0;
+};
+
+class Reporter {
+ public:
+  // LIFETIME: `environment` and `formation` outlive this.
+  Reporter(const CommunicatorEnvironment& environment, const Formation& formation)
+      : env_(environment), formation_(formation) {}
+
+  // Reports at once. A communicator that never had a strategy is nobody's business.
+  void Report(const WorkDone& work, const absl::Status& failure);
+  // Reports if there is news and the last report is old enough.
+  void Poll(const WorkDone& work);
+  MonotonicNs NextDeadline(uint64_t operations) const;
+
+  // The communicator is no more. `failure` OK: it was destroyed.
+  void End(const absl::Status& failure);
+
+ private:
+  const CommunicatorEnvironment& env_;
+  const Formation& formation_;
+  MonotonicNs next_ = 0;
+  uint64_t reported_operations_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
