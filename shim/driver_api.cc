@@ -52,6 +52,8 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");
   need(api.PointerGetAttribute, "cuPointerGetAttribute");
   need(api.MemGetAddressRange, "cuMemGetAddressRange_v2");
+  need(api.MemAlloc, "cuMemAlloc_v2");
+  need(api.MemFree, "cuMemFree_v2");
   need(api.IpcGetMemHandle, "cuIpcGetMemHandle");
   if (!missing.empty()) {
     return absl::UnknownError(

@@ -37,6 +37,8 @@ struct DriverApi {
   CUresult (*MemHostGetDevicePointer)(CUdeviceptr* device_address, void* address, unsigned flags);
   CUresult (*PointerGetAttribute)(void* data, CUpointer_attribute attribute, CUdeviceptr address);
   CUresult (*MemGetAddressRange)(CUdeviceptr* base, size_t* bytes, CUdeviceptr address);
+  CUresult (*MemAlloc)(CUdeviceptr* address, size_t bytes);
+  CUresult (*MemFree)(CUdeviceptr address);
   CUresult (*IpcGetMemHandle)(CUipcMemHandle* handle, CUdeviceptr address);
 
   // Null where the driver or the program lacks them.

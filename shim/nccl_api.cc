@@ -12,6 +12,7 @@
 #include "shim/exported.h"
 #include "shim/group.h"
 #include "shim/lifecycle.h"
+#include "shim/memory.h"
 #include "shim/process.h"
 
 namespace mccs::shim {
@@ -226,6 +227,16 @@ MCCS_EXPORT ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t t
                      .stream = stream});
 }
 MCCS_ALSO_WEAK(ncclBcast);
+
+// ---- Memory -----------------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclMemAlloc(void** memory, size_t bytes) {
+  return shim::AllocateMemory(memory, bytes);
+}
+MCCS_ALSO_WEAK(ncclMemAlloc);
+
+MCCS_EXPORT ncclResult_t pncclMemFree(void* memory) { return shim::FreeMemory(memory); }
+MCCS_ALSO_WEAK(ncclMemFree);
 
 // ---- Registration: a hint that costs nothing, because buffers are exported when first used -----
 

@@ -13,7 +13,6 @@ constexpr char kLater[] = "this release carries AllReduce, AllGather, ReduceScat
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOperators[] = "this release knows the operators sum, prod, min, max and avg";
-constexpr char kNoMemory[] = "allocate with cudaMalloc, which MCCS shares with its daemon";
 constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
@@ -77,9 +76,7 @@ MCCS_REFUSED(ncclPutSignal, kNoOneSided);
 MCCS_REFUSED(ncclSignal, kNoOneSided);
 MCCS_REFUSED(ncclWaitSignal, kNoOneSided);
 
-// Memory
-MCCS_REFUSED(ncclMemAlloc, kNoMemory);
-MCCS_REFUSED(ncclMemFree, kNoMemory);
+// Windows
 MCCS_REFUSED(ncclWinGetUserPtr, kNoOneSided);
 
 // Device API. A team is three ints: ranks, rank, stride; the empty one has none.

@@ -211,6 +211,29 @@ TEST_F(Collectives, ZeroElementsReturnAtOnce) {
   EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
 }
 
+TEST_F(Collectives, MemoryFromMemAllocIsServedLikeAnyOther) {
+  MakeRanks(2);
+  void* data[2] = {};
+  for (int r = 0; r < 2; ++r) {
+    ASSERT_EQ(ncclMemAlloc(&data[r], 2 * sizeof(int)), ncclSuccess) << LastError();
+    static_cast<int*>(data[r])[0] = r + 1;
+    static_cast<int*>(data[r])[1] = 10 * (r + 1);
+  }
+  ncclGroupStart();
+  for (int r = 0; r < 2; ++r) {
+    ncclAllReduce(data[r], data[r], 2, ncclInt, ncclSum, comms_[r], nullptr);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  for (void* memory : data) {
+    EXPECT_THAT(Read(static_cast<int*>(memory), 2), ElementsAre(3, 30));
+    EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  }
+  EXPECT_EQ(ncclMemFree(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclMemAlloc(nullptr, 8), ncclInvalidArgument);
+  EXPECT_EQ(ncclMemAlloc(&data[0], 0), ncclInvalidArgument);
+}
+
 TEST_F(Collectives, CurrentDeviceIsTheCallersAfterwards) {
   MakeRanks(3);
   EXPECT_EQ(fake_cuda::GetDevice(), 0);

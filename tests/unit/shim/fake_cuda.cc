@@ -333,6 +333,16 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  *address = reinterpret_cast<CUdeviceptr>(mccs::fake_cuda::Alloc(bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+  mccs::fake_cuda::Free(reinterpret_cast<void*>(address));
+  return CUDA_SUCCESS;
+}
+
 // The fake daemon lives in the same process: an address is handle enough.
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   std::memset(handle, 0, sizeof(*handle));
