@@ -140,7 +140,8 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
          .prefix = absl::StrCat("[", rank, "] "),
          .spawn = {.file = file,
                    .argv = options.program,
-                   .environment = With(With(caller.environment, of_host), of_rank)}});
+                   .environment = With(With(caller.environment, of_host), of_rank),
+                   .host_name = host}});
   }
   return Job({.prefixed = true, .grace_ns = options.grace_ns, .supervisor = lab.supervisor_pid})
       .Run(processes);
@@ -156,7 +157,8 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                      .prefix = "",
                      .spawn = {.file = file,
                                .argv = options.program,
-                               .environment = With(caller.environment, variables)}};
+                               .environment = With(caller.environment, variables),
+                               .host_name = options.host}};
   return Job({.prefixed = false, .supervisor = lab.supervisor_pid}).Run({process});
 }
 

@@ -27,6 +27,9 @@ struct SpawnOptions {
   int error = -1;
   // A group of its own: signals to it reach the children that it makes, and the terminal's do not.
   bool own_group = false;
+  // What the program shall see as its machine's name: NCCL programs tell hosts apart by it. Empty:
+  // ours. Where the kernel does not allow it (no privilege, no user namespaces), ours too.
+  std::string host_name{};
   // Sent to it when the calling process dies.
   int death_signal = 0;
 };
