@@ -220,6 +220,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
       local.port->Fail(named);
     }
   }
+  if (forming_ != nullptr) forming_->Withdraw(why);
   forming_.reset();
   reporter_.Report(work(), failure_);
 }

@@ -40,6 +40,11 @@ class Forming {
   // `formation` outlive this.
   Forming(const CommunicatorEnvironment& environment, const JoinRequest& first, Formation& formation);
 
+  // This host takes no further part; others that wait for it hear why.
+  void Withdraw(const absl::Status& why) {
+    if (joining_ != nullptr) joining_->Withdraw(why);
+  }
+
   // One more local rank. REQUIRES: state() is kJoining.
   void Join(const JoinRequest& request);
 

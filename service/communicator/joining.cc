@@ -82,6 +82,14 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
   return std::nullopt;
 }
 
+void Joining::Withdraw(const absl::Status& why) {
+  if (link_ == nullptr) return;
+  peer::Message message;
+  message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_failed()->set_text(std::string(why.message()));
+  link_->Send(message);
+}
+
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
   if (missing_.empty()) return "nobody is missing";

@@ -43,6 +43,9 @@ class Joining {
   // rendezvous's refusal, or its end.
   absl::StatusOr<std::optional<peer::Roster>> Poll();
 
+  // This host gives up: the rendezvous tells the others why.
+  void Withdraw(const absl::Status& why);
+
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
   MonotonicNs NextDeadline() const;

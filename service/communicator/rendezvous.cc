@@ -106,6 +106,11 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
       if (!message->has_value()) break;
       moved = true;
       if ((*message)->has_join()) Take(id, meeting, guest, (*message)->join());
+      if ((*message)->has_failed()) {  // It gives up: its own words say more than that it is gone.
+        const peer::Failed& failed = (*message)->failed();
+        Refuse(id, meeting,
+               absl::Status(static_cast<absl::StatusCode>(failed.error_code()), failed.text()));
+      }
     }
   }
   if (!meeting.over && !meeting.guests.empty() && clock_.Now() >= meeting.next_report) {
