@@ -4,33 +4,21 @@
 //
 //   lane_bench [MiB per direction and round] [rounds] [connections per direction] [slice KiB]
 //              [socket buffer KiB, 0: the kernel's choice] [slots]
-#include <sched.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/reactor.h"
 #include "base/units.h"
-#include "service/transport/socket_network.h"
+#include "bench/exchange_side.h"
 #include "service/transport/stream_lane.h"
 
 namespace mccs {
 namespace {
 
-constexpr size_t kBufferBytes = 16 * kMiB;
 constexpr int kPings = 20'000;
-// The bare exchange depends on how much it hands to one call: the best counts.
-constexpr size_t kBareCalls[] = {64 * kKiB, 256 * kKiB, kMiB};
 
 struct Load {
   size_t bytes = 512 * kMiB;  // per direction and round
@@ -41,100 +29,8 @@ struct Load {
   int buffer_bytes = 0;  // of sockets; 0: the kernel's choice
 };
 
-// One of the two processes: its ends of the connections, and a word with the other.
-class Side {
- public:
-  Side(bool first, int barrier_fd, int buffer_bytes)
-      : first_(first),
-        barrier_fd_(barrier_fd),
-        network_(*reactor_,
-                 {.send_buffer_bytes = buffer_bytes, .receive_buffer_bytes = buffer_bytes}) {}
-
-  void Barrier() const {
-    char byte = 0;
-    MCCS_CHECK(write(barrier_fd_, &byte, 1) == 1);
-    MCCS_CHECK(read(barrier_fd_, &byte, 1) == 1);
-  }
-
-  // Opens `count` connections each way; the sending side opens.
-  void Open(int count) {
-    std::unique_ptr<Listener> listener = *network_.Listen({.host = "127.0.0.1", .port = 0});
-    uint16_t mine = listener->local().port, theirs = 0;
-    MCCS_CHECK(write(barrier_fd_, &mine, sizeof(mine)) == sizeof(mine));
-    MCCS_CHECK(read(barrier_fd_, &theirs, sizeof(theirs)) == sizeof(theirs));
-    for (int i = 0; i < count; ++i) {
-      out.push_back(*network_.Connect({.host = "127.0.0.1", .port = theirs}, {}));
-    }
-    while (in.size() < static_cast<size_t>(count)) {
-      std::unique_ptr<Connection> accepted = *listener->Accept();
-      if (accepted == nullptr) {
-        reactor_->Wait(-1);
-      } else {
-        in.push_back(std::move(accepted));
-      }
-    }
-    Barrier();
-  }
-
-  void Close() {
-    Barrier();
-    out.clear();
-    in.clear();
-  }
-
-  // What an engine does when nothing moved: looks again a few times, then lets others run.
-  void Idle(int& idle) {
-    reactor_->Wait(0);
-    if (++idle % 8 == 0) sched_yield();
-  }
-
-  bool first() const { return first_; }
-
-  std::vector<std::unique_ptr<Connection>> out;
-  std::vector<std::unique_ptr<Connection>> in;
-  std::vector<std::byte> source = std::vector<std::byte>(kBufferBytes, std::byte{1});
-  std::vector<std::byte> target = std::vector<std::byte>(kBufferBytes, std::byte{2});
-
- private:
-  const bool first_;
-  const int barrier_fd_;
-  std::unique_ptr<Reactor> reactor_ = *Reactor::Create();
-  SocketNetwork network_;
-};
-
 size_t SliceOffset(uint64_t slice, int lane, const Load& load) {
   return ((slice * load.connections + lane) * load.slice_bytes) % kBufferBytes;
-}
-
-void ExchangeBare(Side& side, const Load& load, size_t call_bytes) {
-  const size_t share = load.bytes / load.connections;
-  std::vector<size_t> sent(side.out.size()), received(side.in.size());
-  auto window = [&](std::vector<std::byte>& buffer, size_t done, size_t lane) {
-    const size_t offset = (done * load.connections + lane * call_bytes) % kBufferBytes;
-    return iovec{.iov_base = buffer.data() + offset,
-                 .iov_len = std::min({call_bytes, share - done, kBufferBytes - offset})};
-  };
-  int idle = 0;
-  for (;;) {
-    bool moved = false, done = true;
-    for (size_t i = 0; i < side.out.size(); ++i) {
-      if (sent[i] < share && side.out[i]->writable()) {
-        const iovec piece = window(side.source, sent[i], i);
-        const size_t bytes = *side.out[i]->Write({&piece, 1});
-        sent[i] += bytes;
-        moved = moved || bytes > 0;
-      }
-      if (received[i] < share && side.in[i]->readable()) {
-        const iovec piece = window(side.target, received[i], i);
-        const size_t bytes = *side.in[i]->Read({&piece, 1});
-        received[i] += bytes;
-        moved = moved || bytes > 0;
-      }
-      done = done && sent[i] == share && received[i] == share;
-    }
-    if (done) return;
-    if (!moved) side.Idle(idle);
-  }
 }
 
 void ExchangeLanes(Side& side, const Load& load) {
@@ -225,21 +121,6 @@ void PingLanes(Side& side) {
   side.Barrier();
 }
 
-double Seconds(Side& side, int connections, const std::function<void()>& exchange) {
-  SystemClock clock;
-  side.Open(connections);
-  const MonotonicNs start = clock.Now();
-  exchange();
-  const MonotonicNs end = clock.Now();
-  side.Close();
-  return static_cast<double>(end - start) / kNsPerSec;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void Figure(const char* name, const char* how, double value, const char* unit) {
   std::printf(
       "{\"bench\": \"lane\", \"figure\": \"%s\", \"how\": \"%s\", \"value\": %.3f, "
@@ -252,7 +133,8 @@ void Run(Side& side, const Load& load) {
   for (int i = 0; i <= load.rounds; ++i) {
     double b[std::size(kBareCalls)];
     for (size_t c = 0; c < std::size(kBareCalls); ++c) {
-      b[c] = Seconds(side, load.connections, [&] { ExchangeBare(side, load, kBareCalls[c]); });
+      b[c] =
+          Seconds(side, load.connections, [&] { ExchangeBare(side, load.bytes, kBareCalls[c]); });
     }
     const double l = Seconds(side, load.connections, [&] { ExchangeLanes(side, load); });
     const double bp = Seconds(side, 1, [&] { PingBare(side); });
@@ -290,17 +172,7 @@ int Main(int argc, char** argv) {
   load.slice_bytes = static_cast<uint32_t>(Argument(argc, argv, 4, 256) * kKiB);
   load.buffer_bytes = static_cast<int>(Argument(argc, argv, 5, 0) * kKiB);
   load.slots = static_cast<uint32_t>(Argument(argc, argv, 6, load.slots));
-  int fds[2];
-  MCCS_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
-  const pid_t child = fork();
-  MCCS_CHECK(child >= 0);
-  Side side(child != 0, fds[child != 0 ? 0 : 1], load.buffer_bytes);
-  close(fds[child != 0 ? 1 : 0]);
-  Run(side, load);
-  if (child == 0) return 0;
-  int status = 0;
-  MCCS_CHECK(waitpid(child, &status, 0) == child);
-  return status == 0 ? 0 : 1;
+  return RunOnTwoSides(load.buffer_bytes, [&](Side& side) { Run(side, load); });
 }
 
 }  // namespace
