@@ -65,6 +65,11 @@ absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
     MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));
     if (!taken) return nullptr;
     if (record.record == wire::RecordKind::kFence) {
+      // Every fence takes a place, so a tenant that feeds them without end is found out.
+      if (record.ready_slot == wire::kNoReadySlot) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
+      }
       MCCS_RETURN_IF_ERROR(AddFence(record));
       continue;
     }
@@ -164,6 +169,7 @@ void RankEndpoint::Complete() {
 }
 
 void RankEndpoint::Fail(const absl::Status& why) {
+  if (std::exchange(failed_, true)) return;
   wire::ErrorLine& line = region().failure;
   const std::string text(why.message());
   std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);

@@ -30,9 +30,27 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
+// A listener with a full backlog listens, too: it would block.
 bool SomebodyListens(const sockaddr_un& address) {
-  UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  UniqueFd probe(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
+         errno == EAGAIN;
+}
+
+// Makes the path free, if what stands there is the socket of a daemon that died.
+absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " exists and is no socket: choose another path, or move it away"));
+  }
+  if (SomebodyListens(address)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("socket ", path, " is served by another process: is mccsd running already?"));
+  }
+  unlink(path.c_str());
+  return absl::OkStatus();
 }
 
 class UnixChannel final : public TenantChannel {
@@ -70,12 +88,9 @@ class UnixChannel final : public TenantChannel {
 
 absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   if (process_ended_.readable) return absl::UnavailableError("the process has ended");
-  if (doorbell_rang_.readable) {
-    // Its only purpose was to end the sleep; the level goes back to zero for the next one.
-    uint64_t rings;
-    [[maybe_unused]] ssize_t ignored = read(doorbell_.get(), &rings, sizeof(rings));
-    doorbell_rang_.readable = false;
-  }
+  // Its only purpose was to end the sleep. It is never read: the tenant shares the file and could have
+  // made it block; each ring is an edge of its own, whatever the count.
+  doorbell_rang_.readable = false;
   if (!socket_ready_.readable && !socket_ready_.hangup) return false;
   iovec piece{message->bytes.data(), message->bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)];
@@ -84,8 +99,9 @@ absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   header.msg_iovlen = 1;
   header.msg_control = control;
   header.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+  const ssize_t got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (got < 0 && errno == EINTR) return false;
+  if (got < 0 && errno == EAGAIN) {
     socket_ready_.readable = false;
     return false;
   }
@@ -131,11 +147,7 @@ absl::Status UnixChannel::Send(std::span<const std::byte> message, std::span<con
 
 absl::StatusOr<std::unique_ptr<UnixDoor>> UnixDoor::Open(const UnixDoorOptions& options, Reactor& reactor) {
   MCCS_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(options.path));
-  if (SomebodyListens(address)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("socket ", options.path, " is served by another process: is mccsd running already?"));
-  }
-  unlink(options.path.c_str());
+  MCCS_RETURN_IF_ERROR(RemoveStale(options.path, address));
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return absl::ErrnoToStatus(errno, "socket(AF_UNIX)");
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
@@ -155,22 +167,33 @@ UnixDoor::~UnixDoor() {
 }
 
 absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
-  if (!readiness_.readable) return nullptr;
-  UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd.valid()) {
-    if (errno == EAGAIN) {
-      readiness_.readable = false;
-      return nullptr;
+  while (readiness_.readable) {
+    UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) {
+        readiness_.readable = false;
+        break;
+      }
+      return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
     }
-    return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
+    auto channel = Welcome(std::move(fd));
+    // A process that came and died is nobody; the next one may wait behind it.
+    if (absl::IsNotFound(channel.status())) continue;
+    return channel;
   }
+  return nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(UniqueFd fd) {
   ucred who{};
   socklen_t length = sizeof(who);
   if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
     return absl::ErrnoToStatus(errno, "SO_PEERCRED");
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, who.pid, 0)));
-  if (!pidfd.valid()) return nullptr;  // It came and died.
+  if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process is gone");
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open of process ", who.pid));
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
   TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant, who.pid};

@@ -1,0 +1,99 @@
+#include "service/frontend/buffer_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class BufferRegistryTest : public testing::Test {
+ protected:
+  BufferRegistryTest() {
+    auto importer = std::make_unique<LocalImporter>();
+    importer_ = importer.get();
+    device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
+    registry_ = std::make_unique<BufferRegistry>(*device_);
+  }
+
+  absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {
+    const LocalImporter::Handle handle = importer_->Register(memory_, 7);
+    return registry_->Register({.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
+  }
+  absl::Status Check(uint32_t id, uint64_t offset, uint64_t bytes, size_t alignment = 1) {
+    return registry_->Resolve({.id = id, .reserved = 0, .offset = offset}, bytes, alignment).status();
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(1000);
+  LocalImporter* importer_ = nullptr;
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<BufferRegistry> registry_;
+};
+
+TEST_F(BufferRegistryTest, WhatLiesInsideIsResolved) {
+  const auto id = Register(1000);
+  ASSERT_TRUE(id.ok());
+  const auto hold = registry_->Resolve({.id = id->value(), .reserved = 0, .offset = 8}, 992, 8);
+  ASSERT_TRUE(hold.ok());
+  EXPECT_EQ((*hold)->address(), memory_.data());
+  EXPECT_TRUE(Check(id->value(), 1000, 0).ok());
+}
+
+TEST_F(BufferRegistryTest, WhatLiesOutsideIsRefused) {
+  const uint32_t id = Register(1000)->value();
+  const uint64_t huge = std::numeric_limits<uint64_t>::max();
+  EXPECT_THAT(std::string(Check(id, 8, 993).message()), HasSubstr("993 bytes at offset 8 exceed"));
+  for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{1001, 0},
+                                      {huge, 1},
+                                      {huge, huge},
+                                      {1, huge},
+                                      {0, 1001},
+                                      {huge - 7, 16}}) {
+    EXPECT_FALSE(Check(id, offset, bytes).ok()) << offset << " + " << bytes;
+  }
+}
+
+TEST_F(BufferRegistryTest, AnOffsetBetweenElementsIsRefused) {
+  const uint32_t id = Register(1000)->value();
+  EXPECT_THAT(std::string(Check(id, 6, 4, 4).message()), HasSubstr("not aligned"));
+}
+
+TEST_F(BufferRegistryTest, UnknownAndReleasedBuffersAreRefused) {
+  const uint32_t id = Register(1000)->value();
+  EXPECT_FALSE(Check(0, 0, 1).ok());
+  EXPECT_FALSE(Check(id + 1, 0, 1).ok());
+  ASSERT_TRUE(registry_->Release(BufferId(id)).ok());
+  EXPECT_FALSE(Check(id, 0, 1).ok());
+  EXPECT_FALSE(registry_->Release(BufferId(id)).ok());
+}
+
+TEST_F(BufferRegistryTest, AReleasedBufferStaysMappedForItsHolder) {
+  const uint32_t id = Register(1000)->value();
+  auto hold = registry_->Resolve({.id = id, .reserved = 0, .offset = 0}, 1, 1);
+  ASSERT_TRUE(hold.ok());
+  const auto released = registry_->Release(BufferId(id));
+  ASSERT_TRUE(released.ok());
+  EXPECT_FALSE(released->expired());
+  hold->reset();
+  EXPECT_TRUE(released->expired());
+}
+
+TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
+  EXPECT_FALSE(Register(1000, /*owner=*/8).ok());
+  EXPECT_FALSE(Register(1001).ok());
+}
+
+TEST_F(BufferRegistryTest, TheNumberOfBuffersIsLimited) {
+  for (size_t i = 0; i < kMaxBuffersPerSession; ++i) ASSERT_TRUE(Register(1).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Register(1).status()));
+}
+
+}  // namespace
+}  // namespace mccs

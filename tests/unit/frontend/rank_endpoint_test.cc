@@ -1,0 +1,257 @@
+// The daemon's side of one work ring, against a tenant that writes what it likes.
+#include "service/frontend/rank_endpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kRanks = 4;
+constexpr size_t kBytes = 4096;
+
+class RankEndpointTest : public testing::Test {
+ protected:
+  RankEndpointTest() {
+    auto importer = std::make_unique<LocalImporter>();
+    const LocalImporter::Handle handle = importer->Register(memory_, 7);
+    device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
+    buffers_ = std::make_unique<BufferRegistry>(*device_);
+    buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})->value();
+    endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_,
+                                              {.init_done = [](const absl::Status&, CommId) {},
+                                               .let_go = [this] { ++let_go_; }}));
+    page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+  }
+
+  // The tenant's view.
+  wire::CommRegion& page() { return *reinterpret_cast<wire::CommRegion*>(page_.data()); }
+  wire::WorkRecord Call(uint64_t sequence, uint64_t count = 16) {
+    wire::WorkRecord record{};
+    record.sequence = sequence;
+    record.op = OpKind::kAllReduce;
+    record.type = DataType::kFloat32;
+    record.count = count;
+    record.send = {.id = buffer_, .reserved = 0, .offset = 0};
+    record.recv = {.id = buffer_, .reserved = 0, .offset = 0};
+    record.ready_slot = wire::kNoReadySlot;
+    record.record = wire::RecordKind::kOperation;
+    return record;
+  }
+  wire::WorkRecord Fence(uint32_t slot, uint64_t value) {
+    wire::WorkRecord record{};
+    record.record = wire::RecordKind::kFence;
+    record.ready_slot = slot;
+    record.ready_value = value;
+    return record;
+  }
+  void Push(const wire::WorkRecord& record) {
+    const uint64_t tail = page().tail.load();
+    page().records[tail % wire::kRingRecords] = record;
+    page().tail.store(tail + 1);
+  }
+  std::string Refusal() { return std::string(endpoint_->Front().status().message()); }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<BufferRegistry> buffers_;
+  uint32_t buffer_ = 0;
+  std::unique_ptr<RankEndpoint> endpoint_;
+  SharedRegion page_;
+  int let_go_ = 0;
+};
+
+TEST_F(RankEndpointTest, AnEmptyRingHasNoFront) {
+  const auto front = endpoint_->Front();
+  ASSERT_TRUE(front.ok());
+  EXPECT_EQ(*front, nullptr);
+}
+
+TEST_F(RankEndpointTest, CallsComeInOrderOverManyTurnsOfTheRing) {
+  for (uint64_t n = 1; n <= 3 * wire::kRingRecords; ++n) {
+    Push(Call(n, n % 1000));
+    const auto front = endpoint_->Front();
+    ASSERT_TRUE(front.ok()) << front.status();
+    ASSERT_NE(*front, nullptr);
+    EXPECT_EQ((*front)->count, n % 1000);
+    EXPECT_TRUE(endpoint_->FrontReady());
+    endpoint_->Complete();
+    EXPECT_EQ(page().done.value.load(), n);
+    EXPECT_EQ(page().head.load(), n);
+  }
+}
+
+TEST_F(RankEndpointTest, AFullRingIsTakenWhole) {
+  for (uint64_t n = 1; n <= wire::kRingRecords; ++n) Push(Call(n));
+  for (uint64_t n = 1; n <= wire::kRingRecords; ++n) {
+    ASSERT_NE(*endpoint_->Front(), nullptr);
+    endpoint_->Complete();
+  }
+  EXPECT_EQ(*endpoint_->Front(), nullptr);
+}
+
+TEST_F(RankEndpointTest, ATailThatRunsAwayIsCorrupt) {
+  page().tail.store(wire::kRingRecords + 1);
+  EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
+}
+
+TEST_F(RankEndpointTest, ATailThatGoesBackIsCorrupt) {
+  Push(Call(1));
+  ASSERT_TRUE(endpoint_->Front().ok());
+  endpoint_->Complete();
+  page().tail.store(0);
+  EXPECT_THAT(Refusal(), HasSubstr("work ring is corrupt"));
+}
+
+TEST_F(RankEndpointTest, AHeadThatTheTenantSpoilsChangesNothing) {
+  Push(Call(1));
+  page().head.store(999);
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  EXPECT_EQ(page().head.load(), 1u);
+}
+
+TEST_F(RankEndpointTest, ASequenceThatSkipsIsCorrupt) {
+  Push(Call(2));
+  EXPECT_THAT(Refusal(), HasSubstr("call #1 was to come"));
+}
+
+TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
+  Push(Call(1, 16));
+  const auto front = endpoint_->Front();
+  ASSERT_NE(*front, nullptr);
+  page().records[0] = Call(1, 1 << 20);
+  EXPECT_EQ((*endpoint_->Front())->count, 16u);
+}
+
+TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
+  std::vector<wire::WorkRecord> bad;
+  for (int kind : {0, 5, 6, 9, 11, 255}) {
+    bad.push_back(Call(1));
+    bad.back().op = static_cast<OpKind>(kind);
+  }
+  for (int type : {12, 255}) {
+    bad.push_back(Call(1));
+    bad.back().type = static_cast<DataType>(type);
+  }
+  for (int op : {5, 6, 255}) {
+    bad.push_back(Call(1));
+    bad.back().redop = static_cast<ReduceOp>(op);
+  }
+  for (int root : {-1, kRanks, std::numeric_limits<int>::min()}) {
+    bad.push_back(Call(1));
+    bad.back().op = OpKind::kBroadcast;
+    bad.back().root_or_peer = root;
+  }
+  for (uint64_t count : {kBytes / 4 + 1, uint64_t{1} << 54, ~uint64_t{0}, ~uint64_t{0} / 4 + 1}) {
+    bad.push_back(Call(1, count));
+  }
+  for (OpKind kind : {OpKind::kAllGather, OpKind::kReduceScatter}) {  // four times the buffer
+    bad.push_back(Call(1, kBytes / 4));
+    bad.back().op = kind;
+  }
+  bad.push_back(Call(1));
+  bad.back().send.id = buffer_ + 1;
+  bad.push_back(Call(1));
+  bad.back().recv.offset = 2;  // not aligned
+  bad.push_back(Call(1));
+  bad.back().recv.offset = ~uint64_t{0} - 63;
+  bad.push_back(Call(1));
+  bad.back().ready_slot = wire::kReadySlots;
+  bad.push_back(Call(1));
+  bad.back().record = static_cast<wire::RecordKind>(9);
+  for (size_t i = 0; i < bad.size(); ++i) {
+    auto endpoint = RankEndpoint::Make(Rank(1), kRanks, *buffers_, {});
+    auto page = SharedRegion::Map(UniqueFd(dup((*endpoint)->region_fd())));
+    auto& region = *reinterpret_cast<wire::CommRegion*>(page->data());
+    region.records[0] = bad[i];
+    region.tail.store(1);
+    const auto front = (*endpoint)->Front();
+    EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
+  }
+}
+
+TEST_F(RankEndpointTest, ACallWaitsForEveryFenceBeforeIt) {
+  Push(Fence(3, 10));
+  Push(Fence(5, 20));
+  wire::WorkRecord call = Call(1);
+  call.ready_slot = 7;
+  call.ready_value = 30;
+  Push(call);
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  for (const auto& [slot, value] : {std::pair{7, 30}, {3, 11}, {5, 19}}) {
+    EXPECT_FALSE(endpoint_->FrontReady());
+    page().ready[slot].value.store(static_cast<uint64_t>(value));
+  }
+  EXPECT_FALSE(endpoint_->FrontReady());
+  page().ready[5].value.store(20);
+  EXPECT_TRUE(endpoint_->FrontReady());
+  endpoint_->Complete();
+  Push(Call(2));  // has no fences
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  EXPECT_TRUE(endpoint_->FrontReady());
+}
+
+TEST_F(RankEndpointTest, AsManyFencesAsSlotsAreTakenAndNoMore) {
+  for (uint32_t slot = 0; slot < wire::kReadySlots; ++slot) Push(Fence(slot, 1));
+  Push(Fence(0, 1));
+  EXPECT_THAT(Refusal(), HasSubstr("ready slot"));
+}
+
+// A tenant with a core to spare could feed them faster than they are taken, and the engine would never
+// get out.
+TEST_F(RankEndpointTest, AFenceThatWaitsForNothingIsCorrupt) {
+  Push(Fence(wire::kNoReadySlot, 0));
+  EXPECT_FALSE(endpoint_->Front().ok());
+}
+
+TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesTheStreams) {
+  endpoint_->Fail(absl::UnavailableError(std::string(5000, 'x')));
+  endpoint_->Fail(absl::InvalidArgumentError("second"));
+  EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
+  EXPECT_EQ(strnlen(page().failure.text, sizeof(page().failure.text)), sizeof(page().failure.text) - 1);
+  EXPECT_EQ(page().done.value.load(), wire::kFencePoison);
+}
+
+TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
+  Push(Call(1));
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  const auto released = buffers_->Release(BufferId(buffer_));
+  EXPECT_FALSE(released->expired());
+  endpoint_->LetGo();
+  EXPECT_TRUE(released->expired());
+  EXPECT_EQ(let_go_, 1);
+}
+
+TEST_F(RankEndpointTest, RandomBytesAreRefusedOrHarmless) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20'000; ++round) {
+    auto endpoint = round % 50 == 0 ? std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}))
+                                    : nullptr;
+    if (endpoint != nullptr) {
+      endpoint_ = std::move(endpoint);
+      page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+    }
+    wire::WorkRecord record = Call(page().tail.load() + 1);
+    auto* bytes = reinterpret_cast<std::byte*>(&record);
+    for (uint64_t n = random() % 4; n > 0; --n) bytes[random() % sizeof(record)] = static_cast<std::byte>(random());
+    Push(record);
+    const auto front = endpoint_->Front();
+    if (!front.ok() || *front == nullptr) continue;
+    const uint64_t most = kBytes / SizeOf((*front)->type);
+    EXPECT_LE((*front)->count, most);
+    if (endpoint_->FrontReady()) endpoint_->Complete();
+  }
+}
+
+}  // namespace
+}  // namespace mccs

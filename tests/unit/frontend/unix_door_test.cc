@@ -1,0 +1,265 @@
+// The door of mccsd on real sockets: who comes in, as whom, and how their end is noticed.
+#include "service/frontend/unix_door.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kPatienceNs = 2'000'000'000;
+constexpr int kTurns = 50;
+
+sockaddr_un AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  return address;
+}
+
+UniqueFd Connect(const std::string& path) {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = AddressOf(path);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) fd.Reset();
+  return fd;
+}
+
+class UnixDoorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/mccs-door-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    path_ = folder_ + "/sock";
+    reactor_ = std::move(*Reactor::Create());
+  }
+  void TearDown() override {
+    door_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  absl::Status Open(const std::string& tenant = "", unsigned mode = 0600) {
+    auto door = UnixDoor::Open({.path = path_, .tenant = tenant, .mode = mode}, *reactor_);
+    if (door.ok()) door_ = std::move(*door);
+    return door.status();
+  }
+  std::unique_ptr<TenantChannel> Accept() {
+    for (int i = 0; i < kTurns; ++i) {
+      auto channel = door_->Accept();
+      if (!channel.ok()) return nullptr;
+      if (*channel != nullptr) return std::move(*channel);
+      reactor_->Wait(kPatienceNs / kTurns);
+    }
+    return nullptr;
+  }
+  // The next message, or the end of the process.
+  absl::StatusOr<bool> Receive(TenantChannel& channel, TenantMessage* message) {
+    for (int i = 0; i < kTurns; ++i) {
+      auto got = channel.Receive(message);
+      if (!got.ok() || *got) return got;
+      reactor_->Wait(kPatienceNs / kTurns);
+    }
+    return false;
+  }
+
+  std::string folder_, path_;
+  std::unique_ptr<Reactor> reactor_;
+  std::unique_ptr<UnixDoor> door_;
+};
+
+TEST_F(UnixDoorTest, TheCommonSocketsTenantIsTheUser) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(channel->identity().tenant, absl::StrCat("uid ", getuid()));
+  EXPECT_EQ(channel->identity().process, getpid());
+}
+
+TEST_F(UnixDoorTest, ASocketOfItsOwnNamesTheTenantAndKeepsItsMode) {
+  ASSERT_TRUE(Open("blue", 0640).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640u);
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  EXPECT_EQ(channel->identity().tenant, "blue");
+}
+
+TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  const UniqueFd read_end(pipes[0]), write_end(pipes[1]);
+  const int fds[] = {read_end.get(), write_end.get()};
+  const std::byte text[] = {std::byte{'h'}, std::byte{'i'}};
+  ASSERT_TRUE(channel->Send(text, fds).ok());
+
+  char data[16];
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+  iovec piece{data, sizeof(data)};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  ASSERT_EQ(recvmsg(client.get(), &header, 0), 2);
+  // The client sends its copies back, in a message of its own.
+  ASSERT_EQ(sendmsg(client.get(), &header, 0), static_cast<ssize_t>(sizeof(data)));
+  int copies[2];
+  std::memcpy(copies, CMSG_DATA(CMSG_FIRSTHDR(&header)), sizeof(copies));
+  const UniqueFd a(copies[0]), b(copies[1]);
+
+  TenantMessage message;
+  const auto got = Receive(*channel, &message);
+  ASSERT_TRUE(got.ok() && *got);
+  EXPECT_EQ(message.size, sizeof(data));
+  ASSERT_TRUE(message.fds[0].valid() && message.fds[1].valid());
+  ASSERT_EQ(write(message.fds[1].get(), "x", 1), 1);
+  char x = 0;
+  ASSERT_EQ(read(read_end.get(), &x, 1), 1);
+  EXPECT_EQ(x, 'x');
+}
+
+TEST_F(UnixDoorTest, AStaleSocketFileIsReplaced) {
+  {
+    const UniqueFd old(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    const sockaddr_un address = AddressOf(path_);
+    ASSERT_EQ(bind(old.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  EXPECT_TRUE(Open().ok());
+  EXPECT_TRUE(Connect(path_).valid());
+}
+
+TEST_F(UnixDoorTest, ALiveSocketIsLeftAlone) {
+  ASSERT_TRUE(Open().ok());
+  const auto second = UnixDoor::Open({.path = path_, .tenant = ""}, *reactor_);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
+  EXPECT_TRUE(Connect(path_).valid());
+}
+
+TEST_F(UnixDoorTest, AFileThatIsNoSocketIsLeftAlone) {
+  std::ofstream(path_) << "precious";
+  const absl::Status status = Open();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no socket"));
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixDoorTest, APathThatIsTooLongIsRefusedWithItsLength) {
+  path_ = folder_ + "/" + std::string(200, 'x');
+  EXPECT_THAT(std::string(Open().message()), testing::HasSubstr("bytes; 1 to 107 work"));
+}
+
+TEST_F(UnixDoorTest, TheSocketFileGoesWithTheDoor) {
+  ASSERT_TRUE(Open().ok());
+  door_.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixDoorTest, AClosedSocketIsTheEndOfTheSession) {
+  ASSERT_TRUE(Open().ok());
+  UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  client.Reset();
+  TenantMessage message;
+  EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+}
+
+// A data loader's worker inherits the socket and outlives the rank.
+TEST_F(UnixDoorTest, TheDeathOfTheProcessIsSeenThoughAChildKeepsTheSocket) {
+  ASSERT_TRUE(Open().ok());
+  int hold[2];
+  ASSERT_EQ(pipe(hold), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    UniqueFd client = Connect(path_);
+    if (fork() == 0) {  // The child keeps the socket until the test is over.
+      close(hold[1]);
+      char byte;
+      [[maybe_unused]] ssize_t ignored = read(hold[0], &byte, 1);
+      _exit(0);
+    }
+    _exit(client.valid() ? 0 : 1);
+  }
+  close(hold[0]);
+  const auto channel = Accept();
+  int status = 0;
+  ASSERT_EQ(waitpid(process, &status, 0), process);
+  if (channel != nullptr) {  // Else it was gone before it was let in.
+    TenantMessage message;
+    EXPECT_TRUE(absl::IsUnavailable(Receive(*channel, &message).status()));
+  }
+  close(hold[1]);
+}
+
+TEST_F(UnixDoorTest, AProcessThatCameAndDiedDoesNotHideTheNextOne) {
+  ASSERT_TRUE(Open().ok());
+  const pid_t process = fork();
+  if (process == 0) {
+    const UniqueFd client = Connect(path_);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(process, nullptr, 0), process);
+  const UniqueFd client = Connect(path_);
+  reactor_->Wait(kPatienceNs);
+  const auto channel = door_->Accept();
+  ASSERT_TRUE(channel.ok());
+  ASSERT_NE(*channel, nullptr);
+  EXPECT_EQ((*channel)->identity().process, getpid());
+}
+
+// The doorbell's file is shared with the tenant: it can make it block, and empty it.
+TEST_F(UnixDoorTest, ADoorbellThatTheTenantSpoiltDoesNotBlockTheDaemon) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  const UniqueFd bell(dup(channel->doorbell()));
+  const uint64_t one = 1;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(write(bell.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    EXPECT_GT(reactor_->Wait(kPatienceNs), 0) << "every ring ends a sleep";
+    if (i == 1) {
+      uint64_t rings;
+      ASSERT_EQ(read(bell.get(), &rings, sizeof(rings)), static_cast<ssize_t>(sizeof(rings)));
+      ASSERT_EQ(fcntl(bell.get(), F_SETFL, 0), 0);  // no O_NONBLOCK
+    }
+    alarm(5);  // a blocked daemon ends the test
+    TenantMessage message;
+    const auto got = channel->Receive(&message);
+    alarm(0);
+    ASSERT_TRUE(got.ok());
+    EXPECT_FALSE(*got);
+  }
+}
+
+TEST_F(UnixDoorTest, AProcessThatDoesNotReadIsToldApart) {
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd client = Connect(path_);
+  const auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  const std::vector<std::byte> message(wire::kMaxMessageBytes);
+  absl::Status status;
+  for (int i = 0; i < 100'000 && status.ok(); ++i) status = channel->Send(message, {});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+}  // namespace
+}  // namespace mccs
