@@ -32,21 +32,49 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   forming_->Join(request);
 }
 
-void Communicator::Leave(RankPort* port, const std::string& why) {
+void Communicator::Leave(RankPort* port, const std::string& why, Leaving how) {
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
   MCCS_CHECK(local != locals_.end());
-  leaving_.push_back(port);
+  if (how == Leaving::kAfterPostedWork && state_ == State::kActive) {
+    draining_.push_back({port, why});
+    LeaveTheDrained();
+    return;
+  }
+  std::erase_if(draining_, [&](const Draining& d) { return d.port == port; });
+  LeaveNow(*local, why);
+}
+
+// Between operations, a rank whose ring is empty has nothing more to wait for.
+bool Communicator::LeaveTheDrained() {
+  if (draining_.empty() || loop_->running()) return false;
+  bool moved = false;
+  for (const Draining& draining : std::exchange(draining_, {})) {
+    const auto front = draining.port->Front();
+    if (front.ok() && *front != nullptr) {
+      draining_.push_back(draining);
+      continue;
+    }
+    auto local = std::find_if(locals_.begin(), locals_.end(),
+                              [&](const LocalRank& l) { return l.port == draining.port; });
+    LeaveNow(*local, front.ok() ? draining.why : std::string(front.status().message()));
+    moved = true;
+  }
+  return moved;
+}
+
+void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
+  leaving_.push_back(local.port);
   if (state_ == State::kActive && !loop_->running()) {
-    Depart(*local, why);
+    Depart(local, why);
   } else if (state_ != State::kFailed) {
     Fail(absl::UnavailableError(absl::StrCat(
-        "rank ", local->rank.value(), " ", why,
+        "rank ", local.rank.value(), " ", why,
         state_ == State::kActive
             ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
             : std::string(" while the communicator was forming"))));
   }
-  local->port = nullptr;
+  local.port = nullptr;
   LetGoOfTheLeaving();
 }
 
@@ -59,10 +87,11 @@ void Communicator::Depart(LocalRank& local, const std::string& why) {
   formation_.star->Broadcast(message);
 }
 
-void Communicator::LetGoOfTheLeaving() {
+bool Communicator::LetGoOfTheLeaving() {
   // A running operation, or one that failed with work still in the device, may use their buffers.
-  if (loop_ != nullptr && (loop_->running() || !loop_->quiescent())) return;
+  if (leaving_.empty() || (loop_ != nullptr && (loop_->running() || !loop_->quiescent()))) return false;
   for (RankPort* port : std::exchange(leaving_, {})) port->LetGo();
+  return true;
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------
@@ -114,6 +143,7 @@ bool Communicator::PollActive() {
     return true;
   }
   bool moved = *loop_moved;
+  moved |= LeaveTheDrained();
   const bool parting = !departures_.empty() && !loop_->wants_more();
   if (!parting || !formation_.lanes->drained()) {
     auto lanes_moved = formation_.lanes->Poll();
@@ -221,6 +251,13 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
     }
   }
   if (forming_ != nullptr) forming_->Withdraw(why);
+  // Nothing of what they wait for will be done.
+  for (const Draining& draining : std::exchange(draining_, {})) {
+    for (LocalRank& local : locals_) {
+      if (local.port == draining.port) local.port = nullptr;
+    }
+    leaving_.push_back(draining.port);
+  }
   forming_.reset();
   reporter_.Report(work(), failure_);
 }
@@ -231,17 +268,18 @@ bool Communicator::PollClosing() {
     loop_.reset();  // With the lanes, the last that points to tenants' memory.
     formation_.lanes.reset();
   }
-  if (!leaving_.empty() && (state_ != State::kFailed || loop_ == nullptr)) LetGoOfTheLeaving();
-  if (state_ == State::kClosed || !leaving_.empty()) return false;
+  bool moved = false;
+  if (state_ != State::kFailed || loop_ == nullptr) moved = LetGoOfTheLeaving();
+  if (state_ == State::kClosed || !leaving_.empty()) return moved;
   const bool empty = std::all_of(locals_.begin(), locals_.end(),
                                  [](const LocalRank& l) { return l.port == nullptr; });
-  if (!empty) return false;
+  if (!empty) return moved;
   if (state_ == State::kFailed) {
-    if (loop_ != nullptr || (formation_.star != nullptr && !formation_.star->flushed())) return false;
+    if (loop_ != nullptr || (formation_.star != nullptr && !formation_.star->flushed())) return moved;
   } else {
     // The leader stays while members may still need it to pass on what they say.
-    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed()) return false;
-    if (!formation_.lanes->drained()) return false;
+    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed()) return moved;
+    if (!formation_.lanes->drained()) return moved;
   }
   state_ = State::kClosed;
   reporter_.End(failure_);

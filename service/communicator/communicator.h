@@ -40,13 +40,18 @@ enum class Urgency : uint8_t {
 class Communicator {
  public:
   enum class State : uint8_t { kForming, kActive, kFailed, kClosed };
+  enum class Leaving : uint8_t {
+    kAfterPostedWork,  // what the rank has posted is done first (destroy)
+    kAtOnce,           // its work in flight fails (abort, death of the process)
+  };
 
   Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first);
 
   // One more local rank; `port` hears InitDone. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
-  // The rank goes; LetGo() tells `port` when it is free, perhaps at once.
-  void Leave(RankPort* port, const std::string& why);
+  // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an earlier
+  // kAfterPostedWork.
+  void Leave(RankPort* port, const std::string& why, Leaving how);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -76,6 +81,14 @@ class Communicator {
     std::string why;
   };
 
+  // A rank that leaves once its posted work is done.
+  struct Draining {
+    RankPort* port;
+    std::string why;
+  };
+
+  void LeaveNow(LocalRank& local, const std::string& why);
+  bool LeaveTheDrained();
   bool PollForming();
   bool PollActive();
   bool PollStar();
@@ -88,7 +101,8 @@ class Communicator {
   void Fail(const absl::Status& why, bool tell_others = true);
   void Depart(LocalRank& local, const std::string& why);
   absl::Status CheckDepartures() const;
-  void LetGoOfTheLeaving();
+  // True when there were any.
+  bool LetGoOfTheLeaving();
   WorkDone work() const;
 
   const CommunicatorEnvironment& env_;
@@ -98,7 +112,8 @@ class Communicator {
   State state_ = State::kForming;
 
   std::vector<LocalRank> locals_;    // by LocalIndex once active
-  std::vector<RankPort*> leaving_;   // asked to leave, not let go yet
+  std::vector<Draining> draining_;
+  std::vector<RankPort*> leaving_;   // has left, not let go yet
   Formation formation_;
   std::unique_ptr<Forming> forming_;  // in kForming
   std::unique_ptr<OperationLoop> loop_;

@@ -13,6 +13,9 @@
 
 namespace mccs {
 
+// Ranks of one communicator.
+inline constexpr int kMaxRanks = 1 << 20;
+
 struct Membership {
   peer::Roster roster;
   Layout layout;

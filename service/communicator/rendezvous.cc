@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "service/communicator/membership.h"
 #include "topology/locality.h"
 #include "topology/position.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 // Often enough that an init with a time-out of a second can name the missing ranks.
 constexpr int64_t kReportEveryNs = 200 * kNsPerMs;
-constexpr int kMaxRanks = 1 << 20;
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "service/frontend/session.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -22,9 +24,19 @@ wire::ReplyStatus ToReply(const absl::Status& status) {
   return reply;
 }
 
+// A tenant's text for logs, peers and controller: terminated or not, printable ASCII afterwards.
 template <size_t n>
 std::string TextOf(const char (&field)[n]) {
-  return std::string(field, strnlen(field, n));
+  std::string text(field, strnlen(field, n));
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+bool IsNumericAddress(const std::string& host) {
+  in6_addr parsed;
+  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 || inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
 }
 
 template <typename Message>
@@ -47,6 +59,10 @@ Session::~Session() = default;
 bool Session::Poll() {
   bool moved = false;
   if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages();
+  if (state_ == State::kOpen && !broken_.ok()) {
+    Close(broken_);
+    moved = true;
+  }
   if (state_ == State::kOpen) moved |= PollDirty();
   moved |= PollReleases();
   for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
@@ -92,7 +108,7 @@ bool Session::PollReleases() {
   const size_t before = releases_.size();
   std::erase_if(releases_, [&](const PendingRelease& pending) {
     if (!pending.memory.expired()) return false;
-    if (state_ == State::kOpen) SendDone(pending.request, absl::OkStatus()).IgnoreError();
+    if (state_ == State::kOpen) NoteSent(SendDone(pending.request, absl::OkStatus()));
     return true;
   });
   return releases_.size() != before;
@@ -248,6 +264,16 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
                                                       join.id.version, ", this one speaks ",
                                                       wire::kOldestWireVersion, " to ", wire::kWireVersion));
   }
+  if (request.ranks < 1 || request.ranks > kMaxRanks || request.rank < 0 || request.rank >= request.ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank, " does not fit a communicator of ",
+                                                   request.ranks, " ranks; 1 to ", kMaxRanks, " are served"));
+  }
+  // A name would be looked up in the engine's thread, for as long as its servers like.
+  if (const std::string host = TextOf(join.id.host); !IsNumericAddress(host) || join.id.port == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the unique id names the meeting place '", host, "' port ", join.id.port,
+                     ": it must be a numeric address and a port (NCCL_COMM_ID, or the daemon's advertise)"));
+  }
   if (join.id.guessable != 0 && request.rank == 0) {
     MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id));
   }
@@ -271,13 +297,9 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.comm_handle = handle;
   reply.comm_id = id.value();
   const int fd = slot->second.endpoint->region_fd();
-  if (state_ == State::kOpen) {
-    const absl::Status sent = status.ok() ? Send(reply, {&fd, 1}) : Send(reply);
-    if (!sent.ok()) env_.log->Warning("process ", identity().process, ": ", std::string(sent.message()));
-  }
-  if (!status.ok()) {  // The shim knows no such communicator: nobody will destroy it.
-    EndRank(handle, 0, "could not join", false).IgnoreError();
-  }
+  if (state_ == State::kOpen) NoteSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
+  // The shim knows no communicator whose init failed: nobody will destroy it.
+  if (!status.ok()) Leave(slot->second, "could not join", Communicator::Leaving::kAtOnce);
 }
 
 absl::Status Session::HandleAbort(const wire::CommAbort& request) {
@@ -292,34 +314,47 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
     AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"), CommId());
     return SendDone(request.header.request, absl::OkStatus());
   }
-  return EndRank(handle, request.header.request, "was aborted", true);
+  return EndRank(handle, request.header.request, "was aborted", Communicator::Leaving::kAtOnce);
 }
 
 absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
-  return EndRank(request.comm_handle, request.header.request, "was destroyed", false);
+  return EndRank(request.comm_handle, request.header.request, "was destroyed",
+                 Communicator::Leaving::kAfterPostedWork);
 }
 
-absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::string& why, bool poison) {
+absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::string& why,
+                              Communicator::Leaving how) {
   auto slot = ranks_.find(handle);
-  if (slot == ranks_.end() || slot->second.end_request.has_value()) {
+  if (slot == ranks_.end() || slot->second.leaving >= how) {
     return SendDone(request, absl::InvalidArgumentError(
                                  absl::StrCat("communicator handle ", handle, " is not in use")));
   }
-  slot->second.end_request = request;
-  slot->second.poison = poison;
-  RankEndpoint* endpoint = slot->second.endpoint.get();
-  endpoint->communicator->Leave(endpoint, why);
+  slot->second.end_requests.push_back(request);
+  slot->second.poison = how == Communicator::Leaving::kAtOnce;
+  Leave(slot->second, why, how);
   return absl::OkStatus();
+}
+
+void Session::Leave(RankSlot& slot, const std::string& why, Communicator::Leaving how) {
+  Communicator* communicator = slot.endpoint->communicator;
+  if (communicator == nullptr || slot.leaving >= how) return;
+  slot.leaving = how;
+  communicator->Leave(slot.endpoint.get(), why, how);
+  env_.communicators->Kick(communicator);  // The ranks that stay may have to hear of it.
 }
 
 // The communicator has let go of the rank.
 void Session::RankFree(uint32_t handle) {
   RankSlot& slot = ranks_.at(handle);
   if (slot.poison) slot.endpoint->Poison();
-  if (state_ == State::kOpen && slot.end_request.value_or(0) != 0) {
-    SendDone(*slot.end_request, absl::OkStatus()).IgnoreError();
+  for (uint64_t request : std::exchange(slot.end_requests, {})) {
+    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
   }
   free_.push_back(handle);
+}
+
+void Session::NoteSent(const absl::Status& sent) {
+  if (!sent.ok() && broken_.ok()) broken_ = sent;
 }
 
 absl::Status Session::SendDone(uint64_t request, const absl::Status& status) {
@@ -337,21 +372,23 @@ uint32_t Session::FreeHandle() const {
 
 // The end of the process, or of our patience with it: its ranks leave, its mappings go.
 void Session::Close(const absl::Status& why) {
-  if (absl::IsUnavailable(why)) {
+  const bool gone = absl::IsUnavailable(why);
+  const std::string message(why.message());
+  if (gone) {
     env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has left");
   } else {
-    env_.log->Warning("session of process ", identity().process, " (", identity().tenant,
-                      ") ends: ", std::string(why.message()));
+    env_.log->Warning("session of process ", identity().process, " (", identity().tenant, ") ends: ", message);
   }
   state_ = State::kClosing;
-  const std::string reason = absl::StrCat("is gone: its process ", identity().process, " has ended");
+  const std::string reason =
+      gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
+           : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process, ": ", message);
   for (auto& [handle, slot] : ranks_) {
     slot.init_request.reset();
-    if (slot.endpoint->communicator != nullptr && !slot.end_request.has_value()) {
-      slot.end_request = 0;
-      slot.poison = true;
-      slot.endpoint->communicator->Leave(slot.endpoint.get(), reason);
-    }
+    slot.poison = true;
+    // A process that lives on shall know why its communicators do not.
+    if (!gone) slot.endpoint->Fail(absl::Status(why.code(), absl::StrCat("mccsd ended this session: ", message)));
+    Leave(slot, reason, Communicator::Leaving::kAtOnce);
   }
 }
 

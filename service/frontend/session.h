@@ -55,12 +55,12 @@ class Session {
  private:
   enum class State { kGreeting, kOpen, kClosing, kClosed };
 
-  // An init or a departure that waits for its communicator.
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
-    std::optional<uint64_t> init_request = {};  // not answered yet
-    std::optional<uint64_t> end_request = {};   // CommAbort or CommDestroy not answered yet
-    bool poison = false;                   // on the way out (abort)
+    std::optional<uint64_t> init_request = {};    // not answered yet
+    std::vector<uint64_t> end_requests = {};      // CommAbort and CommDestroy not answered yet
+    std::optional<Communicator::Leaving> leaving = {};
+    bool poison = false;                          // on the way out (abort)
   };
   struct PendingRelease {
     uint64_t request = 0;
@@ -82,8 +82,12 @@ class Session {
 
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
-  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why, bool poison);
+  // Serves CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
+  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why, Communicator::Leaving how);
+  void Leave(RankSlot& slot, const std::string& why, Communicator::Leaving how);
   void RankFree(uint32_t handle);
+  // An answer that came of itself could not be sent: the session ends with the next turn.
+  void NoteSent(const absl::Status& sent);
   absl::Status SendDone(uint64_t request, const absl::Status& status);
   uint32_t FreeHandle() const;
 
@@ -104,6 +108,7 @@ class Session {
   std::vector<PendingRelease> releases_;
   uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
   TenantMessage message_;
+  absl::Status broken_;  // an answer could not be sent
 };
 
 }  // namespace mccs

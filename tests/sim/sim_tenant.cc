@@ -26,6 +26,9 @@ class SimChannel final : public TenantChannel {
   }
 
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
+    if (pipe_->to_tenant.size() >= pipe_->capacity) {
+      return absl::ResourceExhaustedError("the process does not read the answers to its requests");
+    }
     SimPipe::Answer& answer = pipe_->to_tenant.emplace_back();
     answer.bytes.assign(message.begin(), message.end());
     for (int fd : fds) answer.fds.emplace_back(dup(fd));
@@ -119,6 +122,9 @@ void SimTenant::Take(SimPipe::Answer answer) {
       }
       break;
     }
+    case wire::MessageKind::kDone:
+      for (SimRank& rank : ranks_) rank.ended |= rank.end_request == header.request;
+      break;
     default: break;
   }
 }
@@ -182,13 +188,13 @@ void SimTenant::Abort(SimRank& rank) {
   } else {
     message.init_request = rank.init_request;
   }
-  Send(message);
+  rank.end_request = Send(message);
 }
 
 void SimTenant::Destroy(SimRank& rank) {
   wire::CommDestroy message{};
   message.comm_handle = rank.handle;
-  Send(message);
+  rank.end_request = Send(message);
 }
 
 }  // namespace mccs

@@ -30,6 +30,7 @@ struct SimPipe {
   };
   std::deque<Answer> to_tenant;
   bool dead = false;  // the process has ended
+  size_t capacity = 1u << 20;  // answers that it leaves unread
 };
 
 class SimDoor final : public TenantDoor {
@@ -50,6 +51,8 @@ struct SimRank {
   uint32_t handle = 0;
   SharedRegion memory;
   uint64_t posted = 0;  // calls
+  uint64_t end_request = 0;  // Destroy or Abort
+  bool ended = false;        // that was answered
 
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
   uint64_t done() const { return region().done.value.load(); }

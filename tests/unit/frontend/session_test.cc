@@ -1,0 +1,225 @@
+// What one tenant process may say, and what becomes of it when it says something else.
+#include "service/frontend/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/frontend/raw_tenant.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr TenantIdentity kBlue{"blue", 500};
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() : world_({.seed = 1, .hosts = 2, .network = {}}), tenant_(world_, 0, {"blue", 500}) {}
+
+  Daemon& daemon() { return world_.host(0).daemon(); }
+  bool Logged(std::string_view text) { return world_.host(0).log().Contains(text); }
+  bool Ended() {
+    return world_.RunUntil([&] { return daemon().sessions() == 0; }, kNsPerSec);
+  }
+
+  SimWorld world_;
+  RawTenant tenant_;
+};
+
+TEST_F(SessionTest, AGreetingIsAnsweredWithARegion) {
+  EXPECT_TRUE(tenant_.Greet());
+  ASSERT_FALSE(tenant_.fds().empty());
+  auto region = SharedRegion::Map(std::move(tenant_.fds().front()));
+  ASSERT_TRUE(region.ok());
+  EXPECT_GE(region->bytes(), sizeof(wire::SessionRegion));
+}
+
+TEST_F(SessionTest, AShimThatSpeaksNewerVersionsTooIsServed) {
+  EXPECT_TRUE(tenant_.Greet(wire::kWireVersion, wire::kWireVersion + 7));
+}
+
+TEST_F(SessionTest, AShimThatIsTooNewIsRefusedWithAText) {
+  wire::Hello hello{};
+  hello.magic = wire::kControlMagic;
+  hello.oldest_version = wire::kWireVersion + 1;
+  hello.newest_version = wire::kWireVersion + 1;
+  std::memset(hello.build, 'x', sizeof(hello.build));  // no terminator
+  const auto reply = tenant_.Await<wire::HelloReply>(tenant_.Send(hello));
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidUsage);
+  EXPECT_THAT(reply->status.text, HasSubstr("install the two from the same release"));
+}
+
+TEST_F(SessionTest, AShimThatIsTooOldIsRefusedWithAText) {
+  wire::Hello hello{};
+  hello.magic = wire::kControlMagic;
+  hello.oldest_version = 0;
+  hello.newest_version = wire::kOldestWireVersion - 1;
+  const auto reply = tenant_.Await<wire::HelloReply>(tenant_.Send(hello));
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_THAT(reply->status.text, HasSubstr("install the two from the same release"));
+}
+
+TEST_F(SessionTest, NothingIsServedBeforeTheGreeting) {
+  tenant_.Send(wire::GetUniqueId{});
+  EXPECT_TRUE(Ended());
+  EXPECT_TRUE(Logged("does not belong here"));
+}
+
+TEST_F(SessionTest, ASecondGreetingEndsTheSession) {
+  ASSERT_TRUE(tenant_.Greet());
+  EXPECT_FALSE(tenant_.Greet());
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(SessionTest, AnUnknownKindEndsTheSession) {
+  ASSERT_TRUE(tenant_.Greet());
+  wire::MessageHeader header{.kind = static_cast<wire::MessageKind>(77), .bytes = sizeof(header), .request = 1};
+  tenant_.SendBytes(&header, sizeof(header));
+  EXPECT_TRUE(Ended());
+  EXPECT_TRUE(Logged("message kind 77"));
+}
+
+TEST_F(SessionTest, AMessageOfTheWrongLengthEndsTheSession) {
+  for (const bool truncate : {true, false}) {
+    RawTenant tenant(world_, 0, kBlue);
+    ASSERT_TRUE(tenant.Greet());
+    wire::ReleaseBuffer message{};
+    message.header = {.kind = wire::ReleaseBuffer::kKind,
+                      .bytes = truncate ? uint32_t{sizeof(message)} : 12345u,
+                      .request = 1};
+    tenant.SendBytes(&message, truncate ? sizeof(message) - 4 : sizeof(message));
+    EXPECT_TRUE(world_.RunUntil([&] { return daemon().sessions() == 1; }, kNsPerSec));
+  }
+}
+
+TEST_F(SessionTest, AShortMessageEndsTheSession) {
+  ASSERT_TRUE(tenant_.Greet());
+  tenant_.SendBytes("abc", 3);
+  EXPECT_TRUE(Ended());
+}
+
+TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  ASSERT_TRUE(id.has_value());
+  const std::pair<int, int> bad[] = {{0, 0}, {-1, 0}, {2, 2}, {2, -1}, {std::numeric_limits<int>::max(), 0}};
+  for (const auto& [ranks, rank] : bad) {
+    const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, ranks, rank)), 0);
+    ASSERT_TRUE(reply.has_value()) << ranks << " ranks, rank " << rank;
+    EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
+  }
+  EXPECT_EQ(daemon().communicators(), 0u);
+}
+
+// The roster would come from a meeting that the tenant itself holds, with whatever numbers it likes.
+TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
+  ASSERT_TRUE(tenant_.Greet());
+  auto id = tenant_.GetUniqueId();
+  ASSERT_TRUE(id.has_value());
+  std::strncpy(id->host, "slow.example.org", sizeof(id->host) - 1);
+  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, 1, 0)), 0);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_THAT(reply->status.text, HasSubstr("numeric address"));
+}
+
+TEST_F(SessionTest, AnIdOfAnotherLibraryIsRefusedWithAText) {
+  ASSERT_TRUE(tenant_.Greet());
+  wire::UniqueId id{};
+  std::memset(&id, 0x5a, sizeof(id));
+  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(id, 1, 0)));
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_THAT(reply->status.text, HasSubstr("another NCCL"));
+}
+
+TEST_F(SessionTest, TextsWithoutTerminatorAndWithControlCharactersAreTamed) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  wire::CommInit init = RawTenant::Init(*id, 1, 0);
+  std::memset(init.name, '\n', sizeof(init.name));
+  std::memset(init.device_bus_id, 0xff, sizeof(init.device_bus_id));
+  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(init));
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->status.error, wire::ErrorClass::kNone) << reply->status.text;
+}
+
+TEST_F(SessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, 1, 0)));
+  ASSERT_TRUE(joined.has_value());
+  wire::CommDestroy destroy{};
+  destroy.comm_handle = joined->comm_handle;
+  const uint64_t first = tenant_.Send(destroy);
+  const uint64_t second = tenant_.Send(destroy);
+  const auto done = tenant_.Await<wire::Done>(first);
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->status.error, wire::ErrorClass::kNone);
+  const auto again = tenant_.Await<wire::Done>(second);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_THAT(again->status.text, HasSubstr("not in use"));
+}
+
+TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const uint64_t init = tenant_.Send(RawTenant::Init(*id, 2, 0));
+  EXPECT_FALSE(tenant_.Await<wire::CommInitReply>(init, 100 * kNsPerMs).has_value());
+  wire::CommAbort abort{};
+  abort.init_request = init;
+  const auto done = tenant_.Await<wire::Done>(tenant_.Send(abort));
+  ASSERT_TRUE(done.has_value());
+  const auto reply = tenant_.Await<wire::CommInitReply>(init);
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->status.error, wire::ErrorClass::kAborted);
+  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+  EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
+}
+
+TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const uint64_t init = tenant_.Send(RawTenant::Init(*id, 2, 0));
+  wire::CommDestroy destroy{};
+  destroy.comm_handle = 0;  // a good guess
+  const uint64_t request = tenant_.Send(destroy);
+  EXPECT_TRUE(tenant_.Await<wire::Done>(request).has_value());
+  EXPECT_TRUE(tenant_.Take<wire::CommInitReply>(init).has_value());
+  EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
+}
+
+TEST_F(SessionTest, AProcessThatDoesNotReadItsAnswersIsPutOut) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  ASSERT_TRUE(id.has_value());
+  RawTenant other(world_, 1, kBlue);
+  ASSERT_TRUE(other.Greet());
+  tenant_.Send(RawTenant::Init(*id, 2, 0));
+  world_.RunFor(10 * kNsPerMs);
+  tenant_.pipe().capacity = 0;
+  other.Send(RawTenant::Init(*id, 2, 1));  // its answer comes while the tenant says nothing
+  EXPECT_TRUE(Ended());
+  EXPECT_TRUE(Logged("does not read"));
+}
+
+TEST_F(SessionTest, HandlesHaveALimit) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  wire::CommInitReply last{};
+  for (uint32_t i = 0; i <= wire::kMaxCommsPerSession; ++i) {
+    tenant_.Send(RawTenant::Init(*id, 1 << 20, static_cast<int>(i)));
+  }
+  world_.RunUntil(
+      [&] {
+        for (const SimPipe::Answer& answer : tenant_.pipe().to_tenant) {
+          if (answer.bytes.size() == sizeof(last)) std::memcpy(&last, answer.bytes.data(), sizeof(last));
+        }
+        return last.header.request != 0;
+      },
+      kNsPerSec);
+  EXPECT_THAT(last.status.text, HasSubstr("limit"));
+}
+
+}  // namespace
+}  // namespace mccs
