@@ -144,15 +144,14 @@ bool Communicator::PollActive() {
   }
   bool moved = *loop_moved;
   moved |= LeaveTheDrained();
+  auto lanes_moved = formation_.lanes->Poll();
+  // When members leave and nobody here waits for anything, a lane is not worth a failure.
   const bool parting = !departures_.empty() && !loop_->wants_more();
-  if (!parting || !formation_.lanes->drained()) {
-    auto lanes_moved = formation_.lanes->Poll();
-    if (!lanes_moved.ok() && !parting) {
-      Fail(lanes_moved.status());
-      return true;
-    }
-    moved |= lanes_moved.ok() && *lanes_moved;
+  if (!lanes_moved.ok() && !parting) {
+    Fail(lanes_moved.status());
+    return true;
   }
+  moved |= lanes_moved.ok() && *lanes_moved;
   if (absl::Status status = CheckDepartures(); !status.ok()) {
     Fail(status);
     return true;
@@ -201,7 +200,7 @@ bool Communicator::PollStar() {
 void Communicator::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   if (message.has_departed()) {
-    HearDeparture(heard.from, message.departed());
+    HearDeparture(message.departed());
   } else if (message.has_failed()) {
     Fail(absl::Status(static_cast<absl::StatusCode>(message.failed().error_code()), message.failed().text()),
          /*tell_others=*/false);
@@ -214,16 +213,19 @@ void Communicator::Hear(const StarMessage& heard) {
   }
 }
 
-void Communicator::HearDeparture(HostIndex from, const peer::Departed& departed) {
+void Communicator::HearDeparture(const peer::Departed& departed) {
   departures_.push_back({Rank(departed.rank()), departed.after_operation(), departed.why()});
-  if (!formation_.star->leads()) return;
-  // Once all its ranks have left, a member may close its link.
-  const std::vector<Rank>& ranks = formation_.members->layout.hosts[from.value()];
+  const Layout& layout = formation_.members->layout;
+  const HostIndex host = layout.HostOf(Rank(departed.rank()));
+  const std::vector<Rank>& ranks = layout.hosts[host.value()];
   const bool all = std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
     return std::any_of(departures_.begin(), departures_.end(),
                        [&](const Departure& d) { return d.rank == rank; });
   });
-  if (all) formation_.star->Excuse(from);
+  if (!all) return;
+  // Once all its ranks have left, a host has done its part and may close its links.
+  if (formation_.star->leads()) formation_.star->Excuse(host);
+  if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
 }
 
 // ---- The end -------------------------------------------------------------------------------------
@@ -303,7 +305,8 @@ Urgency Communicator::urgency() const {
 MonotonicNs Communicator::NextDeadline() const {
   switch (state_) {
     case State::kForming: return forming_->NextDeadline();
-    case State::kActive: return reporter_.NextDeadline(loop_->completed());
+    case State::kActive:
+      return std::min(reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline());
     case State::kFailed:
     case State::kClosed: break;
   }

@@ -94,7 +94,7 @@ class Communicator {
   bool PollStar();
   bool PollClosing();
   void Hear(const StarMessage& message);
-  void HearDeparture(HostIndex from, const peer::Departed& departed);
+  void HearDeparture(const peer::Departed& departed);
 
   void Activate();
 

@@ -1,6 +1,7 @@
 #include "service/communicator/lane_set.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,9 +86,28 @@ bool LaneSet::ready() const {
 }
 
 bool LaneSet::drained() const {
-  return std::all_of(channels_.begin(), channels_.end(), [](const Channel& c) {
-    return c.send == nullptr || c.send->acknowledged() == c.send->next();
-  });
+  return idle_ && std::all_of(channels_.begin(), channels_.end(), [](const Channel& c) {
+           return c.send == nullptr || c.next_excused || c.send->acknowledged() == c.send->next();
+         });
+}
+
+void LaneSet::Excuse(HostIndex host) {
+  for (Channel& channel : channels_) {
+    channel.next_excused |= channel.next == host;
+    channel.previous_excused |= channel.previous == host;
+  }
+}
+
+MonotonicNs LaneSet::NextDeadline() const {
+  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
+  for (const Channel& channel : channels_) {
+    if (channel.send_broken_at != 0) {
+      next = std::min(next, channel.send_broken_at + kLanePatienceNs);
+      if (channel.dial == nullptr) next = std::min(next, channel.dial_again_at);
+    }
+    if (channel.receive_broken_at != 0) next = std::min(next, channel.receive_broken_at + kLanePatienceNs);
+  }
+  return next;
 }
 
 absl::StatusOr<bool> LaneSet::Poll() {
@@ -97,12 +117,17 @@ absl::StatusOr<bool> LaneSet::Poll() {
     MCCS_RETURN_IF_ERROR(PollReceive(channel, &moved));
     MCCS_RETURN_IF_ERROR(PollSend(channel, &moved));
   }
+  idle_ = !moved;
   return moved;
 }
 
 absl::Status LaneSet::PollReceive(Channel& channel, bool* moved) {
   if (!channel.receive_attached) return absl::OkStatus();
   *moved |= channel.receive->Poll();
+  if (channel.previous_excused) {
+    channel.receive_broken_at = 0;
+    return absl::OkStatus();
+  }
   return CheckPatience(channel.receive->status(), &channel.receive_broken_at, channel.previous, channel.id);
 }
 
@@ -124,6 +149,11 @@ absl::Status LaneSet::PollSend(Channel& channel, bool* moved) {
   if (!channel.send_attached) return absl::OkStatus();
   *moved |= channel.send->Poll();
   const absl::Status status = channel.send->status();
+  if (channel.next_excused) {
+    channel.dial.reset();
+    channel.send_broken_at = 0;
+    return absl::OkStatus();
+  }
   if (absl::IsUnavailable(status) && channel.dial == nullptr &&
       options_.access.clock->Now() >= channel.dial_again_at) {
     StartDial(channel);

@@ -52,8 +52,12 @@ class LaneSet {
   bool ready() const;
   // True when anything moved. An error: a lane that cannot be restored, or a peer that broke the protocol.
   absl::StatusOr<bool> Poll();
-  // All that was sent has been acknowledged: closing loses nothing.
+  // All that was sent has been acknowledged, and all that came: closing loses nothing.
   bool drained() const;
+  // `host` has finished everything that it takes part in and may close its lanes: a break is no loss.
+  void Excuse(HostIndex host);
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const;
   // Lanes that are not up, for texts.
   std::string DescribeMissing() const;
 
@@ -72,6 +76,7 @@ class LaneSet {
     bool send_attached = false, receive_attached = false;  // ever
     MonotonicNs send_broken_at = 0, receive_broken_at = 0;  // 0: not broken
     MonotonicNs dial_again_at = 0;
+    bool next_excused = false, previous_excused = false;
   };
 
   explicit LaneSet(const LaneSetOptions& options) : options_(options) {}
@@ -85,6 +90,7 @@ class LaneSet {
   const LaneSetOptions options_;
   std::vector<Channel> channels_;
   std::vector<ChannelResources> resources_;
+  bool idle_ = false;  // the last Poll moved nothing
 };
 
 }  // namespace mccs

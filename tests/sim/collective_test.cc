@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/sim/sim_job.h"
@@ -141,6 +142,58 @@ TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
   job.Post(1, OpKind::kAllReduce, 100);
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }));
   EXPECT_THAT(job.rank(1).failure(), testing::HasSubstr("rank 0 was aborted"));
+}
+
+// ncclCommDestroy right behind ncclAllReduce: the work is done first.
+TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 0, 1, 2}, 256 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(50'000);
+    std::vector<int> order = {0, 1, 2, 3};
+    std::shuffle(order.begin(), order.end(), random);
+    for (int r : order) {
+      for (int i = 0; i < 3; ++i) job.Post(r, OpKind::kAllReduce, 50'000);
+      job.tenant(r).Destroy(job.rank(r));
+      world.RunFor(static_cast<int64_t>(random() % 3) * kNsPerMs);
+    }
+    ASSERT_TRUE(world.RunUntil([&] {
+      return job.rank(0).ended && job.rank(1).ended && job.rank(2).ended && job.rank(3).ended;
+    }));
+    for (int r = 0; r < 4; ++r) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 50'000), 0u);
+    EXPECT_TRUE(world.RunUntil([&] {
+      return world.host(0).daemon().communicators() + world.host(1).daemon().communicators() +
+                 world.host(2).daemon().communicators() == 0;
+    }));
+  }
+}
+
+TEST(SimDestroy, AnAbortOvertakesADestroyThatWaits) {
+  SimWorld world({.seed = 2, .network = {}});
+  SimJob job(world, {0, 1}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Post(0, OpKind::kAllReduce, 100);
+  job.tenant(0).Destroy(job.rank(0));
+  world.RunFor(20 * kNsPerMs);
+  EXPECT_FALSE(job.rank(0).ended);
+  job.tenant(0).Abort(job.rank(0));
+  EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
+}
+
+// One process of the host waits in a call that the other one will never post.
+TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
+  SimWorld world({.seed = 3, .hosts = 1, .network = {}});
+  SimJob job(world, {0, 0}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Post(0, OpKind::kAllReduce, 100);
+  world.RunFor(kNsPerMs);
+  job.tenant(1).Destroy(job.rank(1));
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, kNsPerSec));
+  EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("rank 1 was destroyed"));
 }
 
 TEST(SimFailure, WhatADaemonHeldForTheDeadIsGone) {
