@@ -11,6 +11,8 @@ namespace mccs {
 namespace {
 
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+// How long a failed communicator waits for peers that do not read why.
+constexpr int64_t kFarewellPatienceNs = 5 * kNsPerSec;
 
 }  // namespace
 
@@ -184,7 +186,7 @@ void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connecti
 
 bool Communicator::PollStar() {
   bool moved = formation_.star->Poll();
-  for (;;) {
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = formation_.star->Receive();
     if (!message.ok()) {
       Fail(absl::UnavailableError(absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()), " is gone: ",
@@ -195,15 +197,15 @@ bool Communicator::PollStar() {
     Hear(**message);
     moved = true;
   }
+  return moved;
 }
 
 void Communicator::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   if (message.has_departed()) {
-    HearDeparture(message.departed());
+    if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok()) Fail(status);
   } else if (message.has_failed()) {
-    Fail(absl::Status(static_cast<absl::StatusCode>(message.failed().error_code()), message.failed().text()),
-         /*tell_others=*/false);
+    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()), /*tell_others=*/false);
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
       Fail(status);
@@ -213,19 +215,29 @@ void Communicator::Hear(const StarMessage& heard) {
   }
 }
 
-void Communicator::HearDeparture(const peer::Departed& departed) {
-  departures_.push_back({Rank(departed.rank()), departed.after_operation(), departed.why()});
-  const Layout& layout = formation_.members->layout;
-  const HostIndex host = layout.HostOf(Rank(departed.rank()));
-  const std::vector<Rank>& ranks = layout.hosts[host.value()];
-  const bool all = std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
-    return std::any_of(departures_.begin(), departures_.end(),
-                       [&](const Departure& d) { return d.rank == rank; });
-  });
-  if (!all) return;
+absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& departed) {
+  const Membership& members = *formation_.members;
+  const Rank rank(departed.rank());
+  const bool exists = departed.rank() >= 0 && departed.rank() < members.layout.rank_count();
+  const HostIndex host = exists ? members.layout.HostOf(rank) : members.self;
+  // A member tells of its own ranks, and the leader of everybody's but ours.
+  if (host == members.self || (formation_.star->leads() && host != from)) {
+    return absl::DataLossError(absl::StrCat("host ", members.HostName(from), " says that rank ",
+                                            departed.rank(), " left, which is not its to say"));
+  }
+  if (Departed(rank)) return absl::OkStatus();
+  departures_.push_back({rank, departed.after_operation(),
+                         std::string(StatusFromPeer(0, departed.why()).message())});
+  const std::vector<Rank>& ranks = members.layout.hosts[host.value()];
+  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return Departed(r); })) return absl::OkStatus();
   // Once all its ranks have left, a host has done its part and may close its links.
   if (formation_.star->leads()) formation_.star->Excuse(host);
   if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
+  return absl::OkStatus();
+}
+
+bool Communicator::Departed(Rank rank) const {
+  return std::any_of(departures_.begin(), departures_.end(), [&](const Departure& d) { return d.rank == rank; });
 }
 
 // ---- The end -------------------------------------------------------------------------------------
@@ -277,7 +289,11 @@ bool Communicator::PollClosing() {
                                  [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return moved;
   if (state_ == State::kFailed) {
-    if (loop_ != nullptr || (formation_.star != nullptr && !formation_.star->flushed())) return moved;
+    if (loop_ != nullptr) return moved;
+    const MonotonicNs now = env_.access.clock->Now();
+    if (closing_deadline_ == 0) closing_deadline_ = now + kFarewellPatienceNs;
+    const bool told = formation_.star == nullptr || formation_.star->flushed();
+    if (!told && now < closing_deadline_) return moved;
   } else {
     // The leader stays while members may still need it to pass on what they say.
     if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed()) return moved;
@@ -307,7 +323,7 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kForming: return forming_->NextDeadline();
     case State::kActive:
       return std::min(reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline());
-    case State::kFailed:
+    case State::kFailed: return closing_deadline_ != 0 ? closing_deadline_ : kNever;
     case State::kClosed: break;
   }
   return kNever;

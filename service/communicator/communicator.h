@@ -65,11 +65,14 @@ class Communicator {
     return state_ == State::kForming && forming_->state() == Forming::State::kJoining;
   }
   // The id that ranks brought; other ranks of this host join by it.
-  CommId unique_id() const { return CommId(unique_id_.comm_id); }
+  const wire::UniqueId& unique_id() const { return unique_id_; }
   // The communicator's name among daemons, from the roster on.
   CommId id() const { return formation_.id; }
+  // Lanes of other hosts find theirs here.
+  bool has_lanes() const { return formation_.lanes != nullptr; }
   const Secret& secret() const { return secret_; }
   const std::string& tenant() const { return tenant_; }
+  bool quiescent() const { return loop_ == nullptr || loop_->quiescent(); }
   Urgency urgency() const;
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -94,7 +97,8 @@ class Communicator {
   bool PollStar();
   bool PollClosing();
   void Hear(const StarMessage& message);
-  void HearDeparture(const peer::Departed& departed);
+  absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
+  bool Departed(Rank rank) const;
 
   void Activate();
 
@@ -119,6 +123,7 @@ class Communicator {
   std::unique_ptr<OperationLoop> loop_;
   std::vector<Departure> departures_;
   absl::Status failure_;
+  MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
   WorkDone work_at_end_;  // of the loop that is gone
   Reporter reporter_;
 };

@@ -1,19 +1,33 @@
 #include "service/communicator/communicator_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
+namespace {
+
+// Ended communicators whose late peers are told so, instead of being left to wait.
+constexpr size_t kRememberedEnds = 1024;
+
+bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+}  // namespace
 
 absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request, RankPort* port) {
   const CommId id(request.id.comm_id);
   for (Entry& entry : entries_) {
     Communicator& communicator = *entry.communicator;
-    if (communicator.unique_id() != id || communicator.tenant() != request.tenant) continue;
-    if (communicator.joinable()) {
+    if (CommId(communicator.unique_id().comm_id) != id && communicator.id() != id) continue;
+    if (communicator.tenant() != request.tenant) {
+      if (request.id.guessable != 0) continue;
+      return absl::PermissionDeniedError(
+          absl::StrCat("communicator ", FormatCommId(id), " belongs to another tenant"));
+    }
+    if (communicator.joinable() && SameId(communicator.unique_id(), request.id)) {
       communicator.AddRank(request, port);
       entry.kicked = true;
       return &communicator;
@@ -54,7 +68,13 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
                                             " is forming here: its id was used up or forgotten"));
   }
   const Communicator* communicator = FindRunning(preamble.comm_id);
-  if (communicator == nullptr) return std::nullopt;  // The peer got the roster before us.
+  const bool ended = std::find(ended_.begin(), ended_.end(), preamble.comm_id) != ended_.end();
+  if (communicator == nullptr && !ended) return std::nullopt;  // The peer got the roster before us.
+  if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
+    return absl::NotFoundError(absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
+  }
+  // The peer got the strategy before us.
+  if (preamble.purpose == ConnectionPurpose::kLane && !communicator->has_lanes()) return std::nullopt;
   return communicator->secret();
 }
 
@@ -84,10 +104,22 @@ bool CommunicatorTable::Poll(bool network_moved) {
     entry.kicked = communicator.Poll();
     moved |= entry.kicked;
   }
-  std::erase_if(entries_, [](const Entry& entry) {
-    return entry.communicator->state() == Communicator::State::kClosed;
-  });
+  Forget();
   return moved;
+}
+
+void CommunicatorTable::Forget() {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    if (entry.communicator->state() != Communicator::State::kClosed) return false;
+    ended_.push_back(entry.communicator->id());
+    return true;
+  });
+  while (ended_.size() > kRememberedEnds) ended_.pop_front();
+}
+
+bool CommunicatorTable::quiescent() const {
+  return std::all_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.communicator->quiescent(); });
 }
 
 Urgency CommunicatorTable::urgency() const {

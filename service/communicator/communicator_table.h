@@ -4,6 +4,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_TABLE_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_TABLE_H_
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,7 +24,7 @@ class CommunicatorTable {
       : env_(environment), rendezvous_(rendezvous) {}
 
   // A local rank joins the communicator of its unique id; `port` hears InitDone. An id that was used up
-  // before is kFailedPrecondition.
+  // before is kFailedPrecondition, one of another tenant kPermissionDenied.
   // LIFETIME: the communicator until it has let go of every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
@@ -42,6 +43,8 @@ class CommunicatorTable {
 
   Urgency urgency() const;
   MonotonicNs NextDeadline() const;
+  // No memory of a tenant is in the device's hands.
+  bool quiescent() const;
   size_t size() const { return entries_.size(); }
 
  private:
@@ -50,10 +53,12 @@ class CommunicatorTable {
     bool kicked = true;
   };
   Communicator* FindRunning(CommId id) const;
+  void Forget();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
   std::vector<Entry> entries_;
+  std::deque<CommId> ended_;  // the last ones, the newest at the back
 };
 
 }  // namespace mccs

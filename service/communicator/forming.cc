@@ -43,6 +43,11 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
       formation_(formation),
       secret_(SecretOf(first.id)),
       joining_(std::make_unique<Joining>(OptionsFor(environment, first.id))),
+      expected_{.id = CommId(first.id.comm_id),
+                .any_id = first.id.guessable != 0,
+                .tenant = first.tenant,
+                .ranks = first.ranks,
+                .locals = {}},
       init_deadline_(kNever) {}
 
 absl::StatusOr<bool> Forming::Poll() {
@@ -70,7 +75,7 @@ MonotonicNs Forming::NextDeadline() const {
 
 void Forming::Join(const JoinRequest& request) {
   MCCS_CHECK(state_ == State::kJoining);
-  locals_.push_back(Rank(request.rank.rank()));
+  expected_.locals.push_back(Rank(request.rank.rank()));
   if (request.timeout_ns > 0) {
     const MonotonicNs deadline = Now() + request.timeout_ns;
     if (deadline < init_deadline_) {
@@ -94,7 +99,7 @@ void Forming::Join(const JoinRequest& request) {
 absl::StatusOr<bool> Forming::PollJoining() {
   MCCS_ASSIGN_OR_RETURN(std::optional<peer::Roster> roster, joining_->Poll());
   if (roster.has_value()) {
-    TakeRoster(std::move(*roster));
+    MCCS_RETURN_IF_ERROR(TakeRoster(std::move(*roster)));
     return true;
   }
   if (Now() < init_deadline_) return false;
@@ -103,9 +108,10 @@ absl::StatusOr<bool> Forming::PollJoining() {
                                                   joining_->DescribeMissing()));
 }
 
-void Forming::TakeRoster(peer::Roster roster) {
-  formation_.id = CommId(roster.comm_id());
-  const Membership& members = formation_.members.emplace(MembershipOf(std::move(roster), locals_.front()));
+absl::Status Forming::TakeRoster(peer::Roster roster) {
+  MCCS_ASSIGN_OR_RETURN(formation_.members, CheckRoster(std::move(roster), expected_));
+  const Membership& members = *formation_.members;
+  formation_.id = CommId(members.roster.comm_id());
   if (members.self == members.leader) {
     formation_.star = std::make_unique<Star>(members.self, members.hosts());
   } else {
@@ -120,6 +126,7 @@ void Forming::TakeRoster(peer::Roster roster) {
   joining_.reset();
   state_ = State::kLinking;
   state_deadline_ = Now() + kLinkingPatienceNs;
+  return absl::OkStatus();
 }
 
 // ---- kLinking -----------------------------------------------------------------------------------
@@ -191,7 +198,7 @@ absl::StatusOr<bool> Forming::PollOpening() {
 void Forming::TellReady() {
   told_ready_ = true;
   if (formation_.star->leads()) {
-    CountReady();
+    CountReady(formation_.members->self);
     return;
   }
   peer::Message ready;
@@ -199,8 +206,10 @@ void Forming::TellReady() {
   formation_.star->SendToLeader(ready);
 }
 
-void Forming::CountReady() {
-  if (++ready_hosts_ < formation_.members->hosts()) return;
+void Forming::CountReady(HostIndex host) {
+  ready_.resize(static_cast<size_t>(formation_.members->hosts()));
+  ready_[static_cast<size_t>(host.value())] = true;
+  if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) return;
   peer::Message go;
   go.mutable_go();
   formation_.star->Broadcast(go);
@@ -215,8 +224,11 @@ absl::Status Forming::Hear(const StarMessage& heard) {
                           StrategyFromProto(message.open().strategy(), formation_.members->hosts()));
     return OpenLanes(strategy);
   }
-  if (message.has_ready() && leads && state_ == State::kOpening) CountReady();
-  if (message.has_go() && !leads && state_ == State::kOpening) state_ = State::kFormed;
+  if (message.has_ready() && leads && state_ == State::kOpening) CountReady(heard.from);
+  if (message.has_go() && !leads && state_ == State::kOpening) {
+    if (!told_ready_) return absl::DataLossError("the leader said go before all hosts were ready");
+    state_ = State::kFormed;
+  }
   return absl::OkStatus();
 }
 

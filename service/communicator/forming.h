@@ -61,11 +61,11 @@ class Forming {
   absl::StatusOr<bool> PollJoining();
   absl::StatusOr<bool> PollLinking();
   absl::StatusOr<bool> PollOpening();
-  void TakeRoster(peer::Roster roster);
+  absl::Status TakeRoster(peer::Roster roster);
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
   void TellReady();
-  void CountReady();
+  void CountReady(HostIndex host);
   MonotonicNs Now() const { return env_.access.clock->Now(); }
 
   const CommunicatorEnvironment& env_;
@@ -74,13 +74,13 @@ class Forming {
   State state_ = State::kJoining;
 
   std::unique_ptr<Joining> joining_;  // in kJoining
-  std::vector<Rank> locals_;
+  RosterExpectation expected_;
   MonotonicNs init_deadline_;
   int64_t init_timeout_ns_ = 0;
 
   MonotonicNs state_deadline_ = 0;     // of kLinking and kOpening
   MonotonicNs proposal_deadline_ = 0;  // leader: until when the controller may answer; 0: not asked
-  int ready_hosts_ = 0;                // leader: hosts that have all lanes
+  std::vector<bool> ready_;            // leader: by HostIndex, who has all lanes
   bool told_ready_ = false;
 };
 

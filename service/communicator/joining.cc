@@ -1,5 +1,6 @@
 #include "service/communicator/joining.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,13 +8,6 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
-
-// A text names at most this many ranks; the rest is a number.
-constexpr size_t kNamedRanks = 16;
-
-}  // namespace
-
 Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
@@ -36,7 +30,9 @@ absl::Status Joining::PollDial() {
     if (*connection != nullptr) link_ = std::make_unique<PeerLink>(std::move(*connection));
     return absl::OkStatus();
   }
-  if (!options_.keep_dialling || !absl::IsUnavailable(connection.status())) {
+  // Nobody listens there yet, or somebody does on an earlier job's behalf.
+  const bool early = absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
+  if (!options_.keep_dialling || !early) {
     return absl::Status(connection.status().code(),
                         absl::StrCat("cannot reach the rendezvous of communicator ", FormatCommId(id_),
                                      " at ", ToString(options_.dial.to), ": ",
@@ -61,22 +57,23 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
   }
   waiting_.clear();
   link_->Poll();
-  for (;;) {
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = link_->Receive();
     if (!message.ok()) {
       return absl::UnavailableError(absl::StrCat("the rendezvous of communicator ", FormatCommId(id_),
                                                  " at ", ToString(link_->remote()),
                                                  " ended: ", std::string(message.status().message())));
     }
-    if (!message->has_value()) break;
+    if (!message->has_value()) return std::nullopt;
     if ((*message)->has_roster()) return std::move(*(*message)->mutable_roster());
     if ((*message)->has_refused()) {
-      return absl::Status(static_cast<absl::StatusCode>((*message)->refused().error_code()),
-                          (*message)->refused().text());
+      return StatusFromPeer((*message)->refused().error_code(), (*message)->refused().text());
     }
     if ((*message)->has_waiting()) {
       const auto& missing = (*message)->waiting().missing_ranks();
-      missing_.assign(missing.begin(), missing.end());
+      const size_t named = std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
+      missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
+      unnamed_missing_ = (*message)->waiting().more();
     }
   }
   return std::nullopt;
@@ -93,12 +90,9 @@ void Joining::Withdraw(const absl::Status& why) {
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
   if (missing_.empty()) return "nobody is missing";
-  const size_t named = std::min(missing_.size(), kNamedRanks);
-  std::string text =
-      absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ",
-                   absl::StrJoin(missing_.begin(), missing_.begin() + static_cast<long>(named), ", "));
-  if (missing_.size() > named) absl::StrAppend(&text, " and ", missing_.size() - named, " more");
-  return absl::StrCat(text, missing_.size() == 1 ? " has" : " have", " not joined");
+  std::string text = absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));
+  if (unnamed_missing_ > 0) absl::StrAppend(&text, " and ", unnamed_missing_, " more");
+  return absl::StrCat(text, missing_.size() == 1 && unnamed_missing_ == 0 ? " has" : " have", " not joined");
 }
 
 }  // namespace mccs

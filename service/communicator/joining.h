@@ -25,6 +25,9 @@ inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
 // again this often.
 inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
 
+// A text names at most this many missing ranks; the rest is a number.
+inline constexpr size_t kMaxNamedMissingRanks = 16;
+
 struct JoiningOptions {
   PeerAccess access;
   DialOptions dial;
@@ -61,6 +64,7 @@ class Joining {
   std::unique_ptr<PeerLink> link_;  // then
   std::vector<peer::Join> waiting_;
   std::vector<int> missing_;
+  uint32_t unnamed_missing_ = 0;
 };
 
 }  // namespace mccs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace mccs {
@@ -20,17 +21,47 @@ std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
   return absl::StrJoin(names, ", ");
 }
 
-Membership MembershipOf(peer::Roster roster, Rank ours) {
+absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
+  auto refuse = [](const auto&... what) {
+    return absl::DataLossError(absl::StrCat("the rendezvous sent a roster that cannot be: ", what...));
+  };
+  if (roster.comm_id() == 0 || (!expected.any_id && CommId(roster.comm_id()) != expected.id)) {
+    return refuse("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
+  }
+  if (roster.tenant() != expected.tenant) return refuse("it is for another tenant");
+  if (roster.hosts_size() < 1 || roster.hosts_size() > kMaxHosts) {
+    return refuse("it has ", roster.hosts_size(), " hosts; 1 to ", kMaxHosts, " can be served");
+  }
   Membership members;
-  members.roster = std::move(roster);
-  for (int h = 0; h < members.roster.hosts_size(); ++h) {
-    std::vector<Rank>& ranks = members.layout.hosts.emplace_back();
-    for (const peer::RankInfo& info : members.roster.hosts(h).ranks()) {
-      ranks.push_back(Rank(info.rank()));
-      if (info.rank() == 0) members.leader = HostIndex(h);
-      if (info.rank() == ours.value()) members.self = HostIndex(h);
+  std::vector<HostIndex> host_of(static_cast<size_t>(expected.ranks), HostIndex(-1));
+  int ranks = 0;
+  for (int h = 0; h < roster.hosts_size(); ++h) {
+    const peer::HostInfo& host = roster.hosts(h);
+    if (host.ranks_size() < 1 || host.ranks_size() > kMaxLocalRanks || host.endpoint_port() > 65535) {
+      return refuse("host ", host.name(), " has ", host.ranks_size(), " ranks, 1 to ", kMaxLocalRanks,
+                    " can be served, and port ", host.endpoint_port());
+    }
+    std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
+    for (const peer::RankInfo& info : host.ranks()) {
+      const Rank rank(info.rank());
+      if (rank.value() < 0 || rank.value() >= expected.ranks || host_of[rank.value()].value() >= 0 ||
+          (!of_host.empty() && rank < of_host.back())) {
+        return refuse("rank ", rank.value(), " of ", expected.ranks, " is out of range, twice or out of order");
+      }
+      host_of[rank.value()] = HostIndex(h);
+      of_host.push_back(rank);
+      ++ranks;
     }
   }
+  if (ranks != expected.ranks) return refuse("it has ", ranks, " ranks of ", expected.ranks);
+  members.leader = host_of[0];
+  members.self = host_of[static_cast<size_t>(expected.locals.front().value())];
+  std::vector<Rank> locals = expected.locals;
+  std::sort(locals.begin(), locals.end());
+  if (members.layout.hosts[members.self.value()] != locals) {
+    return refuse("the ranks of this host are others than those that joined here");
+  }
+  members.roster = std::move(roster);
   return members;
 }
 

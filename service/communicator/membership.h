@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "algorithms/plan.h"
 #include "base/ids.h"
 #include "proto/peer.pb.h"
@@ -29,8 +30,18 @@ struct Membership {
   std::string HostNames(const std::vector<HostIndex>& hosts) const;
 };
 
-// What a roster says, seen from the host of rank `ours`.
-Membership MembershipOf(peer::Roster roster, Rank ours);
+// What this host knows of its communicator before the roster comes.
+struct RosterExpectation {
+  CommId id;                   // of the unique id
+  bool any_id = false;         // the id may be used again: the rendezvous gave another name
+  std::string tenant;
+  int ranks = 0;
+  std::vector<Rank> locals;    // ranks of this host
+};
+
+// What the roster says, if it can be: it comes from a daemon that a tenant's unique id named, which may be
+// anybody. kDataLoss with the reason otherwise.
+absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
 // How the controller hears of it. `id` names the communicator, `strategy` is the one in force.
 CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& strategy);

@@ -13,8 +13,18 @@ namespace {
 
 constexpr size_t kPrefixBytes = sizeof(uint32_t);
 constexpr size_t kReadBytes = 16 * 1024;
+constexpr size_t kMaxPeerTextBytes = 2048;
 
 }  // namespace
+
+absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
+  const bool known = code > 0 && code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+  std::string line = text.substr(0, kMaxPeerTextBytes);
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  }
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal, line);
+}
 
 void PeerLink::Send(const peer::Message& message) {
   if (!status_.ok()) return;
@@ -84,7 +94,7 @@ absl::Status PeerLink::Fill() {
   auto got = connection_->Read({&piece, 1});
   incoming_.resize(before + (got.ok() ? *got : 0));
   if (!got.ok()) status_ = got.status();
-  return status_;
+  return incoming_.size() > before ? absl::OkStatus() : status_;
 }
 
 }  // namespace mccs

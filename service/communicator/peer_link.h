@@ -22,6 +22,12 @@ inline constexpr uint32_t kMaxPeerMessageBytes = 8u << 20;
 // What may wait for a peer that does not read.
 inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
 
+// Messages that one link may have heard in one turn of the engine; the others want theirs.
+inline constexpr int kPeerMessagesPerTurn = 64;
+
+// A failure that a peer tells of: never OK, whatever its code, and one line.
+absl::Status StatusFromPeer(uint32_t code, const std::string& text);
+
 class PeerLink {
  public:
   explicit PeerLink(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}

@@ -9,6 +9,9 @@
 namespace mccs {
 namespace {
 
+// Before its link stands, a member has little to say: that it failed.
+constexpr size_t kMaxOutbox = 16;
+
 bool ConcernsAll(const peer::Message& message) {
   return message.has_departed() || message.has_failed();
 }
@@ -32,7 +35,11 @@ void Star::Broadcast(const peer::Message& message) {
 
 void Star::SendToLeader(const peer::Message& message) {
   PeerLink* link = links_[leader_.value()].link.get();
-  if (link != nullptr) link->Send(message);
+  if (link != nullptr) {
+    link->Send(message);
+  } else if (dial_ != nullptr && outbox_.size() < kMaxOutbox) {
+    outbox_.push_back(message);
+  }
 }
 
 absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
@@ -101,6 +108,7 @@ bool Star::Poll() {
       peer::Message hello;
       hello.mutable_hello()->set_host_index(self_.value());
       link->Send(hello);
+      for (const peer::Message& message : std::exchange(outbox_, {})) link->Send(message);
       links_[leader_.value()].link = std::move(link);
     }
   }
@@ -124,6 +132,7 @@ bool Star::Poll() {
 }
 
 bool Star::flushed() const {
+  if (dial_ != nullptr && !outbox_.empty()) return false;
   return std::all_of(links_.begin(), links_.end(), [](const Spoke& spoke) {
     return spoke.link == nullptr || !spoke.link->status().ok() || spoke.link->flushed();
   });

@@ -38,6 +38,7 @@ class Star {
 
   // To all other hosts: a member's goes to the leader, who passes it on.
   void Broadcast(const peer::Message& message);
+  // Waits for the link, if it is still being opened.
   void SendToLeader(const peer::Message& message);
 
   // The next message for this host; nothing when none has come. kUnavailable: host `lost()` is gone.
@@ -71,6 +72,7 @@ class Star {
   std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
   std::vector<std::unique_ptr<PeerLink>> strangers_;  // dialled, Hello not read yet
   std::unique_ptr<Dial> dial_;
+  std::vector<peer::Message> outbox_;  // of a member whose link is being opened
   absl::Status dial_status_;
   HostIndex lost_;
 };

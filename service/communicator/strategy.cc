@@ -41,6 +41,11 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
                                                    " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes, " work"));
   }
+  const uint64_t memory = 2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
+  if (hosts > 1 && memory > kMaxLaneMemoryBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: lanes with ", memory, " bytes of memory per host; ",
+                                                   kMaxLaneMemoryBytes, " are allowed"));
+  }
   if (strategy.skew >= strategy.lanes.slots) {  // The plans' proof against deadlock (plan_check.h).
     return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
                                                    strategy.lanes.slots, " slots per lane; it must be less"));

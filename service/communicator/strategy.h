@@ -34,6 +34,9 @@ inline constexpr uint32_t kMaxLaneSlots = 64;
 inline constexpr uint32_t kMinSlotBytes = 16u << 10;
 inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 
+// Slots and staging of all lanes of one communicator on one host.
+inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
+
 // kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a ring that
 // is no permutation, ports that do not match, shapes out of range. A strategy from outside this
 // process is checked before it is used.

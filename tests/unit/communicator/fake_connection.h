@@ -1,0 +1,67 @@
+// A stream whose other end is the test: what was written, what is to be read, and when it breaks.
+#ifndef MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_
+#define MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "proto/peer.pb.h"
+#include "service/transport/network.h"
+
+namespace mccs {
+
+struct FakeWire {
+  std::string written;      // by the code under test
+  std::string to_read;      // by it
+  size_t read_at_once = 1 << 20;
+  size_t room = 1 << 30;    // bytes that it may still write
+  bool write_broken = false;
+  bool read_broken = false;  // after to_read
+
+  // Hands over a message as a peer sends it.
+  void Say(const peer::Message& message) {
+    const std::string body = message.SerializeAsString();
+    const uint32_t length = htonl(static_cast<uint32_t>(body.size()));
+    to_read.append(reinterpret_cast<const char*>(&length), sizeof(length));
+    to_read += body;
+  }
+};
+
+class FakeConnection final : public Connection {
+ public:
+  explicit FakeConnection(std::shared_ptr<FakeWire> wire) : wire_(std::move(wire)) {}
+  absl::StatusOr<size_t> Write(std::span<const iovec> pieces) override {
+    if (wire_->write_broken) return absl::UnavailableError("broken pipe");
+    size_t total = 0;
+    for (const iovec& piece : pieces) {
+      const size_t take = std::min(piece.iov_len, wire_->room);
+      wire_->written.append(static_cast<const char*>(piece.iov_base), take);
+      wire_->room -= take;
+      total += take;
+    }
+    return total;
+  }
+  absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
+    if (wire_->to_read.empty() && wire_->read_broken) return absl::UnavailableError("closed by the peer");
+    const size_t take = std::min({pieces[0].iov_len, wire_->to_read.size(), wire_->read_at_once});
+    std::memcpy(pieces[0].iov_base, wire_->to_read.data(), take);
+    wire_->to_read.erase(0, take);
+    return take;
+  }
+  bool readable() const override { return !wire_->to_read.empty() || wire_->read_broken; }
+  bool writable() const override { return wire_->room > 0 || wire_->write_broken; }
+  Endpoint local() const override { return {"10.0.0.1", 1}; }
+  Endpoint remote() const override { return {"10.0.0.2", 2}; }
+
+ private:
+  const std::shared_ptr<FakeWire> wire_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_COMMUNICATOR_FAKE_CONNECTION_H_

@@ -1,0 +1,92 @@
+// Rosters come from whatever daemon a tenant's unique id names: nothing in them is believed.
+#include "service/communicator/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+peer::Roster Roster(const std::vector<std::vector<int>>& ranks) {
+  peer::Roster roster;
+  roster.set_comm_id(42);
+  roster.set_tenant("blue");
+  for (size_t h = 0; h < ranks.size(); ++h) {
+    peer::HostInfo* host = roster.add_hosts();
+    host->set_name("h" + std::to_string(h));
+    host->set_endpoint_host("10.0.0.1");
+    host->set_endpoint_port(7400);
+    for (int rank : ranks[h]) host->add_ranks()->set_rank(rank);
+  }
+  return roster;
+}
+
+RosterExpectation Expect(int ranks, const std::vector<int>& locals) {
+  RosterExpectation expected{.id = CommId(42), .tenant = "blue", .ranks = ranks, .locals = {}};
+  for (int rank : locals) expected.locals.push_back(Rank(rank));
+  return expected;
+}
+
+std::string Refusal(const peer::Roster& roster, const RosterExpectation& expected) {
+  const auto members = CheckRoster(roster, expected);
+  return members.ok() ? "accepted" : std::string(members.status().message());
+}
+
+TEST(Membership, KnowsWhoIsWhere) {
+  const auto members = CheckRoster(Roster({{1, 3}, {0}, {2}}), Expect(4, {2}));
+  ASSERT_TRUE(members.ok()) << members.status();
+  EXPECT_EQ(members->self, HostIndex(2));
+  EXPECT_EQ(members->leader, HostIndex(1));
+  EXPECT_EQ(members->hosts(), 3);
+  EXPECT_EQ(members->HostNames({HostIndex(0), HostIndex(2)}), "h0, h2");
+}
+
+TEST(Membership, TakesRanksInTheOrderInWhichTheyJoined) {
+  EXPECT_EQ(Refusal(Roster({{0, 2}, {1}}), Expect(3, {2, 0})), "accepted");
+}
+
+TEST(Membership, RefusesRanksThatAreNotEachOnce) {
+  EXPECT_THAT(Refusal(Roster({{0}, {0}}), Expect(2, {0})), HasSubstr("twice"));
+  EXPECT_THAT(Refusal(Roster({{0}, {2}}), Expect(2, {0})), HasSubstr("out of range"));
+  EXPECT_THAT(Refusal(Roster({{0}, {-1}}), Expect(2, {0})), HasSubstr("out of range"));
+  EXPECT_THAT(Refusal(Roster({{0}}), Expect(2, {0})), HasSubstr("1 ranks of 2"));
+  EXPECT_THAT(Refusal(Roster({{1, 0}}), Expect(2, {0, 1})), HasSubstr("out of order"));
+}
+
+TEST(Membership, RefusesARosterWithoutUs) {
+  EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0})), HasSubstr("ranks of this host"));
+  EXPECT_THAT(Refusal(Roster({{0}, {1}}), Expect(2, {0, 1})), HasSubstr("ranks of this host"));
+}
+
+TEST(Membership, RefusesNoHostsAndHostsWithoutRanks) {
+  EXPECT_THAT(Refusal(Roster({}), Expect(1, {0})), HasSubstr("0 hosts"));
+  EXPECT_THAT(Refusal(Roster({{0}, {}}), Expect(1, {0})), HasSubstr("0 ranks"));
+}
+
+TEST(Membership, RefusesMoreRanksOnOneHostThanAPlanServes) {
+  std::vector<int> many(kMaxLocalRanks + 1);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int>(i);
+  EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)), HasSubstr("can be served"));
+}
+
+TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {
+  RosterExpectation expected = Expect(1, {0});
+  expected.tenant = "red";
+  EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("another tenant"));
+  expected = Expect(1, {0});
+  expected.id = CommId(43);
+  EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("communicator"));
+  expected.any_id = true;
+  EXPECT_EQ(Refusal(Roster({{0}}), expected), "accepted");
+}
+
+TEST(Membership, RefusesAPortThatIsNone) {
+  peer::Roster roster = Roster({{0}});
+  roster.mutable_hosts(0)->set_endpoint_port(65536);
+  EXPECT_THAT(Refusal(roster, Expect(1, {0})), HasSubstr("port 65536"));
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,113 @@
+#include "service/communicator/peer_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+peer::Message Failed(const std::string& text) {
+  peer::Message message;
+  message.mutable_failed()->set_text(text);
+  return message;
+}
+
+class PeerLinkTest : public testing::Test {
+ protected:
+  std::string Hear() {
+    auto message = link_.Receive();
+    if (!message.ok()) return "error: " + std::string(message.status().message());
+    return message->has_value() ? (*message)->failed().text() : "nothing";
+  }
+
+  std::shared_ptr<FakeWire> wire_ = std::make_shared<FakeWire>();
+  PeerLink link_{std::make_unique<FakeConnection>(wire_)};
+};
+
+TEST_F(PeerLinkTest, WhatIsSentIsHeard) {
+  link_.Send(Failed("one"));
+  link_.Send(Failed("two"));
+  EXPECT_TRUE(link_.flushed());
+  wire_->to_read = wire_->written;
+  EXPECT_EQ(Hear(), "one");
+  EXPECT_EQ(Hear(), "two");
+  EXPECT_EQ(Hear(), "nothing");
+}
+
+TEST_F(PeerLinkTest, BytesMayComeOneByOne) {
+  wire_->Say(Failed("slowly"));
+  wire_->read_at_once = 1;
+  std::string heard;
+  for (int i = 0; i < 100 && (heard = Hear()) == "nothing"; ++i) {
+  }
+  EXPECT_EQ(heard, "slowly");
+}
+
+TEST_F(PeerLinkTest, AStreamThatIsFullTakesTheRestLater) {
+  wire_->room = 3;
+  link_.Send(Failed("patience"));
+  EXPECT_FALSE(link_.flushed());
+  EXPECT_FALSE(link_.Poll());
+  wire_->room = 1000;
+  EXPECT_TRUE(link_.Poll());
+  EXPECT_TRUE(link_.flushed());
+  wire_->to_read = wire_->written;
+  EXPECT_EQ(Hear(), "patience");
+}
+
+TEST_F(PeerLinkTest, ALengthBeyondTheLimitIsRefusedBeforeAnythingIsKept) {
+  const uint32_t length = htonl(kMaxPeerMessageBytes + 1);
+  wire_->to_read.assign(reinterpret_cast<const char*>(&length), sizeof(length));
+  EXPECT_THAT(Hear(), testing::HasSubstr("announces a message of"));
+  wire_->Say(Failed("more"));
+  EXPECT_THAT(Hear(), testing::HasSubstr("error"));
+}
+
+TEST_F(PeerLinkTest, GarbageIsRefusedAndSticks) {
+  const uint32_t length = htonl(4);
+  wire_->to_read.assign(reinterpret_cast<const char*>(&length), sizeof(length));
+  wire_->to_read += "\xff\xff\xff\xff";
+  EXPECT_THAT(Hear(), testing::HasSubstr("cannot be parsed"));
+  EXPECT_FALSE(link_.status().ok());
+}
+
+TEST_F(PeerLinkTest, LastWordsAreHeardBeforeTheBreak) {
+  wire_->Say(Failed("goodbye"));
+  wire_->read_broken = true;
+  EXPECT_EQ(Hear(), "goodbye");
+  EXPECT_THAT(Hear(), testing::HasSubstr("closed by the peer"));
+}
+
+TEST_F(PeerLinkTest, LastWordsAreHeardThoughAWriteFailedFirst) {
+  wire_->Say(Failed("goodbye"));
+  wire_->read_broken = true;
+  wire_->write_broken = true;
+  link_.Send(Failed("are you there?"));
+  EXPECT_FALSE(link_.status().ok());
+  EXPECT_EQ(Hear(), "goodbye");
+  EXPECT_THAT(Hear(), testing::HasSubstr("error"));
+}
+
+TEST_F(PeerLinkTest, APeerThatDoesNotReadIsGivenUp) {
+  wire_->room = 0;
+  const peer::Message message = Failed(std::string(1 << 20, 'x'));
+  for (int i = 0; i < 40; ++i) link_.Send(message);
+  EXPECT_TRUE(absl::IsResourceExhausted(link_.status()));
+}
+
+TEST(StatusFromPeer, IsNeverOk) {
+  for (uint32_t code : {0u, 17u, 1000u, ~0u}) {
+    EXPECT_EQ(StatusFromPeer(code, "text").code(), absl::StatusCode::kInternal) << code;
+  }
+  EXPECT_TRUE(absl::IsUnavailable(StatusFromPeer(14, "text")));
+}
+
+TEST(StatusFromPeer, IsOneLineOfBoundedLength) {
+  EXPECT_EQ(StatusFromPeer(14, "a\nb\x1b[0m").message(), "a b [0m");
+  EXPECT_LE(StatusFromPeer(14, std::string(1 << 20, 'x')).message().size(), 4096u);
+}
+
+}  // namespace
+}  // namespace mccs

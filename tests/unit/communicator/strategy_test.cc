@@ -1,0 +1,82 @@
+#include "service/communicator/strategy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+Strategy Ring(const std::vector<int>& hosts) {
+  Strategy strategy;
+  strategy.lanes = {.slots = 4, .slot_bytes = 64u << 10};
+  ChannelStrategy& channel = strategy.channels.emplace_back();
+  for (int host : hosts) channel.ring.push_back(HostIndex(host));
+  return strategy;
+}
+
+std::string Refusal(const Strategy& strategy, int hosts = 3) {
+  const absl::Status status = ValidateStrategy(strategy, hosts);
+  return status.ok() ? "accepted" : std::string(status.message());
+}
+
+TEST(ValidateStrategy, TakesAnyPermutation) {
+  EXPECT_EQ(Refusal(Ring({2, 0, 1})), "accepted");
+  EXPECT_EQ(Refusal(Ring({0}), 1), "accepted");
+}
+
+TEST(ValidateStrategy, RefusesRingsThatAreNone) {
+  EXPECT_THAT(Refusal(Ring({0, 1})), HasSubstr("names 2 of 3 hosts"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 1})), HasSubstr("no permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 3})), HasSubstr("no permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, -1})), HasSubstr("no permutation"));
+  EXPECT_THAT(Refusal(Ring({0, 1, 2, 0})), HasSubstr("no permutation"));
+  EXPECT_THAT(Refusal(Ring({})), HasSubstr("names 0"));
+}
+
+TEST(ValidateStrategy, RefusesNoAndTooManyChannels) {
+  Strategy strategy = Ring({0, 1, 2});
+  const ChannelStrategy channel = strategy.channels.front();
+  strategy.channels.clear();
+  EXPECT_THAT(Refusal(strategy), HasSubstr("0 channels"));
+  strategy.channels.assign(kMaxChannels + 1, channel);
+  EXPECT_THAT(Refusal(strategy), HasSubstr("33 channels"));
+}
+
+TEST(ValidateStrategy, RefusesPortsThatDoNotMatchTheLanes) {
+  Strategy strategy = Ring({0, 1, 2});
+  strategy.channels.front().source_ports = {1, 2};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("2 source ports for 3 lanes"));
+}
+
+TEST(ValidateStrategy, RefusesShapesOutOfRange) {
+  for (uint32_t slots : {0u, 1u, kMaxLaneSlots + 1, std::numeric_limits<uint32_t>::max()}) {
+    Strategy strategy = Ring({0, 1, 2});
+    strategy.lanes.slots = slots;
+    EXPECT_THAT(Refusal(strategy), HasSubstr("slots per lane"));
+  }
+  for (uint32_t bytes : {0u, kMinSlotBytes - 1, kMaxSlotBytes + 1}) {
+    Strategy strategy = Ring({0, 1, 2});
+    strategy.lanes.slot_bytes = bytes;
+    EXPECT_THAT(Refusal(strategy), HasSubstr("slots of"));
+  }
+  Strategy strategy = Ring({0, 1, 2});
+  strategy.skew = strategy.lanes.slots;
+  EXPECT_THAT(Refusal(strategy), HasSubstr("skew 4 with 4 slots"));
+}
+
+// A leader that a tenant made up could otherwise ask every daemon for 64 GiB.
+TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
+  Strategy strategy = Ring({0, 1, 2});
+  strategy.channels.assign(kMaxChannels, strategy.channels.front());
+  strategy.lanes = {.slots = kMaxLaneSlots, .slot_bytes = kMaxSlotBytes};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("of memory"));
+  strategy.lanes = {.slots = 8, .slot_bytes = 1u << 20};
+  EXPECT_EQ(Refusal(strategy), "accepted");
+}
+
+}  // namespace
+}  // namespace mccs
