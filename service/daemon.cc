@@ -5,18 +5,25 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/executor/executor.h"
 
 namespace mccs {
+namespace {
+
+// Below it are the machine's own services.
+constexpr uint16_t kFirstFreePort = 1024;
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts, const DaemonOptions& options) {
   std::unique_ptr<Daemon> daemon(new Daemon(parts, options));
-  MCCS_RETURN_IF_ERROR(daemon->Listen(options.listen));
+  MCCS_ASSIGN_OR_RETURN(daemon->listener_, daemon->Listen(options.listen));
   Endpoint& endpoint = daemon->environment_.endpoint;
   endpoint = options.advertise;
   if (endpoint.host.empty()) endpoint.host = options.listen.host;
-  if (endpoint.port == 0) endpoint.port = daemon->listeners_.front()->local().port;
+  if (endpoint.port == 0) endpoint.port = daemon->listener_->local().port;
   daemon->session_environment_.endpoint = endpoint;
   return daemon;
 }
@@ -40,8 +47,8 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                           .device = parts.device,
                           .log = parts.log,
                           .endpoint = {},
-                          .host_environment_id = [this](const wire::UniqueId& id) {
-                            return HostEnvironmentId(id);
+                          .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
+                            return HostEnvironmentId(id, tenant);
                           }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
 }
@@ -57,40 +64,64 @@ bool Daemon::Poll(bool woken) {
   return moved;
 }
 
-absl::Status Daemon::Listen(const Endpoint& at) {
+Daemon::~Daemon() {
+  while (!communicators_->quiescent()) DispatchFinished(*parts_.device);
+}
+
+absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at) {
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener, parts_.network->Listen(at));
-  listeners_.push_back(std::make_unique<PeerListener>(
+  return std::make_unique<PeerListener>(
       std::move(listener), [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
-      *parts_.random, *parts_.log));
-  return absl::OkStatus();
+      *parts_.random, *parts_.log);
 }
 
 // NCCL_COMM_ID names a place that rank 0's host must answer at, on the job's behalf.
-absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id) {
+absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
   const Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
-  const bool open = std::any_of(listeners_.begin(), listeners_.end(),
-                                [&](const auto& listener) { return listener->local() == at; });
-  if (!open) MCCS_RETURN_IF_ERROR(Listen(at));
-  rendezvous_->Adopt(id);
+  if (at.port < kFirstFreePort) {
+    return absl::InvalidArgumentError(absl::StrCat("NCCL_COMM_ID: port ", at.port, " is not for jobs; ",
+                                                   kFirstFreePort, " and above are"));
+  }
+  const bool open = listener_->local() == at ||
+                    std::any_of(environment_doors_.begin(), environment_doors_.end(),
+                                [&](const auto& door) { return door.listener->local() == at; });
+  if (!open) {
+    const auto held = std::count_if(environment_doors_.begin(), environment_doors_.end(),
+                                    [&](const auto& door) { return door.tenant == tenant; });
+    if (held >= kMaxEnvironmentDoorsPerTenant) {
+      return absl::ResourceExhaustedError(absl::StrCat("NCCL_COMM_ID: ", held, " jobs of this tenant are "
+                                                       "forming at places of their own, which is the limit"));
+    }
+    MCCS_ASSIGN_OR_RETURN(auto listener, Listen(at));
+    environment_doors_.push_back({CommId(id.comm_id), tenant, std::move(listener)});
+  }
+  rendezvous_->Adopt(id, tenant);
   return absl::OkStatus();
 }
 
 bool Daemon::PollDoors() {
   bool moved = false;
-  for (auto& listener : listeners_) {
-    for (Peer& peer : listener->Poll(parts_.clock->Now())) {
+  auto poll = [&](PeerListener& listener) {
+    for (Peer& peer : listener.Poll(parts_.clock->Now())) {
       communicators_->Accept(std::move(peer));
       moved = true;
     }
-  }
+  };
+  poll(*listener_);
+  for (EnvironmentDoor& door : environment_doors_) poll(*door.listener);
+  std::erase_if(environment_doors_, [&](const EnvironmentDoor& door) {
+    return !rendezvous_->SecretOf(door.meeting).has_value();
+  });
   return moved;
 }
 
 MonotonicNs Daemon::NextDeadline() const {
   MonotonicNs next = std::min(rendezvous_->NextDeadline(), communicators_->NextDeadline());
-  for (const auto& listener : listeners_) {
-    next = std::min(next, listener->NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
-  }
+  auto add = [&](const PeerListener& listener) {
+    next = std::min(next, listener.NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
+  };
+  add(*listener_);
+  for (const EnvironmentDoor& door : environment_doors_) add(*door.listener);
   return next;
 }
 

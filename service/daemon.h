@@ -40,10 +40,16 @@ struct DaemonOptions {
   uint32_t skew = 1;
 };
 
+// Meeting places of one tenant's NCCL_COMM_IDs at a time.
+inline constexpr int kMaxEnvironmentDoorsPerTenant = 64;
+
 class Daemon {
  public:
   // Listens for peers. An address in use is a Status.
   static absl::StatusOr<std::unique_ptr<Daemon>> Make(const DaemonParts& parts, const DaemonOptions& options);
+
+  // Waits for the work that is in the device: it uses tenants' memory.
+  ~Daemon();
 
   void AddDoor(std::unique_ptr<TenantDoor> door) { frontend_->AddDoor(std::move(door)); }
 
@@ -65,9 +71,16 @@ class Daemon {
   size_t communicators() const { return communicators_->size(); }
 
  private:
+  // Where the ranks of a NCCL_COMM_ID meet, while they do.
+  struct EnvironmentDoor {
+    CommId meeting;
+    std::string tenant;
+    std::unique_ptr<PeerListener> listener;
+  };
+
   Daemon(const DaemonParts& parts, const DaemonOptions& options);
-  absl::Status Listen(const Endpoint& at);
-  absl::Status HostEnvironmentId(const wire::UniqueId& id);
+  absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
+  absl::Status HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollDoors();
 
   const DaemonParts parts_;
@@ -76,7 +89,8 @@ class Daemon {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<CommunicatorTable> communicators_;
   std::unique_ptr<Frontend> frontend_;
-  std::vector<std::unique_ptr<PeerListener>> listeners_;  // the first is the daemon's own
+  std::unique_ptr<PeerListener> listener_;  // for peers
+  std::vector<EnvironmentDoor> environment_doors_;
 };
 
 }  // namespace mccs

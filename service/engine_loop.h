@@ -2,10 +2,14 @@
 // a GPU may write a word without ringing, and sleeps otherwise.
 //
 //   moved ──► next turn at once
-//   else, by how long nothing has moved and the daemon's urgency:
-//     kSpin:    turns without a pause, then with sched_yield, then sleeps of kRunningSleepNs (bytes end them)
-//     kBackOff: turns without a pause, then sleeps of kBackOffMinNs, doubling up to kBackOffMaxNs
-//     kSleep:   turns without a pause for kLingerNs (a job's next small call is near), then sleep
+//   else, by how long nothing has moved and the daemon's urgency: turns without a pause for kSpinNs, then
+//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end them)
+//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling up to
+//               kBackOffMaxNs
+//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call is near), then sleep
+//
+// Yielding begins early: whom the daemon waits for may be waiting for its core. Where nobody is, a yield
+// costs less than a turn.
 //
 // THREAD: one, the caller of Run.
 #ifndef MCCS_SERVICE_ENGINE_LOOP_H_
@@ -17,12 +21,14 @@
 
 namespace mccs {
 
+inline constexpr int64_t kSpinNs = 1 * kNsPerUs;
 inline constexpr int64_t kLingerNs = 50 * kNsPerUs;
-inline constexpr int64_t kSpinNs = 20 * kNsPerUs;
+inline constexpr int64_t kBackOffAfterNs = 50 * kNsPerUs;
 inline constexpr int64_t kYieldNs = 500 * kNsPerUs;
 inline constexpr int64_t kRunningSleepNs = 100 * kNsPerUs;
 inline constexpr int64_t kBackOffMinNs = 20 * kNsPerUs;
 inline constexpr int64_t kBackOffMaxNs = 200 * kNsPerUs;
+inline constexpr unsigned long kTimerSlackNs = 1 * kNsPerUs;
 
 class EngineLoop {
  public:
@@ -35,6 +41,7 @@ class EngineLoop {
  private:
   // True when a descriptor ended the wait.
   bool Wait(int64_t idle_ns);
+  bool Yield();
   bool Sleep(int64_t timeout_ns);
 
   Daemon& daemon_;

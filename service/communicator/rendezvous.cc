@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "algorithms/plan.h"
+#include "service/communicator/joining.h"
 #include "service/communicator/membership.h"
 #include "topology/locality.h"
 #include "topology/position.h"
@@ -17,7 +19,7 @@ constexpr int64_t kReportEveryNs = 200 * kNsPerMs;
 
 }  // namespace
 
-wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised) {
+wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string& tenant) {
   wire::UniqueId id{};
   id.magic = wire::kUniqueIdMagic;
   id.version = wire::kWireVersion;
@@ -25,95 +27,108 @@ wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised) {
   id.comm_id = random_.NextU64();
   random_.Fill(std::as_writable_bytes(std::span(id.secret)));
   std::strncpy(id.host, advertised.host.c_str(), sizeof(id.host) - 1);
-  Adopt(id);
+  Adopt(id, tenant);
   return id;
 }
 
-void Rendezvous::Adopt(const wire::UniqueId& id) {
-  Forget();
-  Meeting& meeting = meetings_[CommId(id.comm_id)];
-  if (meeting.born != 0) return;  // A second rank of this host brought the same id.
-  meeting.born = ++births_;
-  meeting.guessable = id.guessable != 0;
-  std::copy(std::begin(id.secret), std::end(id.secret), meeting.secret.begin());
-}
-
-// Ids cost a few hundred bytes each; a tenant that makes them without end must not fill the memory.
-void Rendezvous::Forget() {
-  if (meetings_.size() < kMaxMeetings) return;
-  auto oldest = meetings_.end();
-  for (auto it = meetings_.begin(); it != meetings_.end(); ++it) {
-    if (!it->second.guests.empty()) continue;
-    if (oldest == meetings_.end() || it->second.born < oldest->second.born) oldest = it;
-  }
-  if (oldest != meetings_.end()) meetings_.erase(oldest);
+void Rendezvous::Adopt(const wire::UniqueId& id, const std::string& tenant) {
+  std::unique_ptr<Meeting>& place = meetings_[CommId(id.comm_id)];
+  if (place != nullptr) return;  // A second rank of this host brought the same id.
+  place = std::make_unique<Meeting>();
+  place->guessable = id.guessable != 0;
+  place->maker = tenant;
+  std::copy(std::begin(id.secret), std::end(id.secret), place->secret.begin());
+  std::list<CommId>& unused = unused_[tenant];
+  place->unused = unused.insert(unused.end(), CommId(id.comm_id));
+  // An id costs a few hundred bytes; who makes them without end loses its own.
+  if (unused.size() <= kMaxUnusedIdsPerTenant) return;
+  meetings_.erase(unused.front());
+  unused.pop_front();
 }
 
 std::optional<Secret> Rendezvous::SecretOf(CommId id) const {
   auto it = meetings_.find(id);
   if (it == meetings_.end()) return std::nullopt;
-  return it->second.secret;
+  return it->second->secret;
 }
 
 void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
   auto it = meetings_.find(id);
   if (it == meetings_.end()) return;  // Ended since the handshake; the closed stream says so.
-  it->second.guests.emplace_back(std::make_unique<PeerLink>(std::move(connection)));
+  Meeting& meeting = *it->second;
+  if (meeting.guests.size() >= kMaxGuests) return;
+  if (gathering_.insert(id).second) {
+    auto unused = unused_.find(meeting.maker);
+    unused->second.erase(meeting.unused);
+    if (unused->second.empty()) unused_.erase(unused);
+  }
+  meeting.guests.emplace_back(std::make_unique<PeerLink>(std::move(connection)));
 }
 
 bool Rendezvous::Poll() {
   bool moved = false;
-  for (auto it = meetings_.begin(); it != meetings_.end();) {
-    moved |= PollMeeting(it->first, it->second);
-    if (!it->second.over) {
+  for (auto it = gathering_.begin(); it != gathering_.end();) {
+    Meeting& meeting = *meetings_.at(*it);
+    moved |= PollMeeting(*it, meeting);
+    if (!meeting.over) {
       ++it;
       continue;
     }
-    for (Guest& guest : it->second.guests) farewells_.push_back(std::move(guest.link));
-    it = meetings_.erase(it);
+    for (Guest& guest : meeting.guests) {
+      farewells_.push_back({std::move(guest.link), clock_.Now() + kMeetingFarewellNs});
+    }
+    meetings_.erase(*it);
+    it = gathering_.erase(it);
   }
-  // The other end closes once it has read; until then the last message may still be on its way.
-  std::erase_if(farewells_, [&](const std::unique_ptr<PeerLink>& link) {
-    moved |= link->Poll();
-    return !link->Receive().ok();
+  return PollFarewells() || moved;
+}
+
+// The other end closes once it has read; until then the last message may still be on its way.
+bool Rendezvous::PollFarewells() {
+  bool moved = false;
+  std::erase_if(farewells_, [&](const Farewell& farewell) {
+    moved |= farewell.link->Poll();
+    return !farewell.link->Receive().ok() || clock_.Now() >= farewell.until;
   });
   return moved;
 }
 
 MonotonicNs Rendezvous::NextDeadline() const {
   MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  for (const auto& [id, meeting] : meetings_) {
-    if (!meeting.guests.empty()) next = std::min(next, meeting.next_report);
+  for (CommId id : gathering_) {
+    const Meeting& meeting = *meetings_.at(id);
+    if (meeting.joined.size() != meeting.told_joined) next = std::min(next, meeting.next_report);
   }
+  for (const Farewell& farewell : farewells_) next = std::min(next, farewell.until);
   return next;
 }
 
 bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
   bool moved = false;
-  for (size_t g = 0; g < meeting.guests.size() && !meeting.over; ++g) {
-    Guest& guest = meeting.guests[g];
-    moved |= guest.link->Poll();
-    while (!meeting.over) {
-      auto message = guest.link->Receive();
-      if (!message.ok()) {
-        Refuse(id, meeting,
-               absl::UnavailableError(absl::StrCat(
-                   "host ", guest.name.empty() ? ToString(guest.link->remote()) : guest.name,
-                   " left while communicator ", FormatCommId(id), " was forming",
-                   guest.ranks.empty() ? "" : absl::StrCat(" (rank ", guest.ranks.begin()->first, ")"))));
-        return true;
-      }
-      if (!message->has_value()) break;
+  for (auto guest = meeting.guests.begin(); guest != meeting.guests.end() && !meeting.over;) {
+    moved |= guest->link->Poll();
+    bool gone = false;
+    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over; ++i) {
+      auto message = guest->link->Receive();
+      gone = !message.ok();
+      if (gone || !message->has_value()) break;
       moved = true;
-      if ((*message)->has_join()) Take(id, meeting, guest, (*message)->join());
-      if ((*message)->has_failed()) {  // It gives up: its own words say more than that it is gone.
-        const peer::Failed& failed = (*message)->failed();
-        Refuse(id, meeting,
-               absl::Status(static_cast<absl::StatusCode>(failed.error_code()), failed.text()));
-      }
+      if ((*message)->has_join()) Take(id, meeting, *guest, (*message)->join());
     }
+    if (gone && guest->ranks.empty()) {  // It brought nobody: no loss.
+      guest = meeting.guests.erase(guest);
+      continue;
+    }
+    if (gone) {
+      Refuse(id, meeting,
+             absl::UnavailableError(absl::StrCat("host ", guest->name, " left while communicator ",
+                                                 FormatCommId(id), " was forming (rank ",
+                                                 guest->ranks.begin()->first, ")")));
+      return true;
+    }
+    ++guest;
   }
-  if (!meeting.over && !meeting.guests.empty() && clock_.Now() >= meeting.next_report) {
+  if (!meeting.over && meeting.joined.size() != meeting.told_joined && clock_.Now() >= meeting.next_report) {
     TellMissing(meeting);
     moved = true;
   }
@@ -125,63 +140,73 @@ void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Joi
     Refuse(id, meeting, status);
     return;
   }
-  meeting.ranks = join.ranks();
+  if (meeting.joined.empty()) {
+    meeting.ranks = join.ranks();
+    meeting.tenant = join.tenant();
+    meeting.comm_name = join.name();
+  }
   guest.name = join.host();
-  guest.tenant = join.tenant();
-  guest.comm_name = join.name();
   guest.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
   guest.position = join.position();
   guest.ranks[join.rank().rank()] = join.rank();
-  if (++meeting.joined == meeting.ranks) SendRoster(id, meeting);
+  meeting.joined[join.rank().rank()] = &guest;
+  if (meeting.joined.size() == static_cast<size_t>(meeting.ranks)) SendRoster(id, meeting);
 }
 
 absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
                                    const peer::Join& join) const {
   const int rank = join.rank().rank();
+  if (join.ByteSizeLong() > kMaxJoinBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " says more about itself than fits: ",
+                                                   join.ByteSizeLong(), " bytes, ", kMaxJoinBytes, " do"));
+  }
   const std::string who = absl::StrCat("rank ", rank, " (process ", join.rank().process(), " on host ",
                                        join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, " does not fit a communicator of ", join.ranks(), " ranks"));
   }
-  if (meeting.ranks != 0 && join.ranks() != meeting.ranks) {
+  if (!meeting.joined.empty() && join.ranks() != meeting.ranks) {
     return absl::InvalidArgumentError(absl::StrCat(who, " says that the communicator has ", join.ranks(),
                                                    " ranks, others say ", meeting.ranks));
   }
-  for (const Guest& other : meeting.guests) {
-    if (other.ranks.empty()) continue;
-    if (other.tenant != join.tenant()) {
-      return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
-                                                      ", the communicator to tenant ", other.tenant));
-    }
-    for (const auto& [other_rank, info] : other.ranks) {
-      if (other_rank == rank) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("two processes claim rank ", rank, ": process ", info.process(), " on host ",
-                         other.name, " and process ", join.rank().process(), " on host ", join.host()));
-      }
-      const bool same_gpu = &other == &guest && info.gpu_uuid() == join.rank().gpu_uuid();
-      if (same_gpu && !(info.multi_rank_gpu() && join.rank().multi_rank_gpu())) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "Duplicate GPU detected: ranks ", other_rank, " and ", rank, " on host ", join.host(),
-            " both use GPU ", join.rank().gpu_bus_id(), "; NCCL_MULTI_RANK_GPU_ENABLE=1 allows it"));
-      }
+  if (!meeting.joined.empty() && join.tenant() != meeting.tenant) {
+    return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
+                                                    ", the communicator to tenant ", meeting.tenant));
+  }
+  if (auto other = meeting.joined.find(rank); other != meeting.joined.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "two processes claim rank ", rank, ": process ", other->second->ranks.at(rank).process(),
+        " on host ", other->second->name, " and process ", join.rank().process(), " on host ", join.host()));
+  }
+  if (guest.ranks.size() >= kMaxLocalRanks) {
+    return absl::InvalidArgumentError(absl::StrCat(who, " is one too many: ", kMaxLocalRanks,
+                                                   " ranks of one communicator can be on one host"));
+  }
+  for (const auto& [other_rank, info] : guest.ranks) {
+    const bool same_gpu = info.gpu_uuid() == join.rank().gpu_uuid();
+    if (same_gpu && !(info.multi_rank_gpu() && join.rank().multi_rank_gpu())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "Duplicate GPU detected: ranks ", other_rank, " and ", rank, " on host ", join.host(),
+          " both use GPU ", join.rank().gpu_bus_id(), "; NCCL_MULTI_RANK_GPU_ENABLE=1 allows it"));
     }
   }
   return absl::OkStatus();
 }
 
+// Names the first few only: the size is what a tenant said, and may be a million.
 void Rendezvous::TellMissing(Meeting& meeting) {
   meeting.next_report = clock_.Now() + kReportEveryNs;
-  std::vector<bool> present(meeting.ranks, false);
-  for (const Guest& guest : meeting.guests) {
-    for (const auto& [rank, info] : guest.ranks) present[rank] = true;
-  }
+  meeting.told_joined = meeting.joined.size();
   peer::Message message;
+  peer::Waiting* waiting = message.mutable_waiting();
   for (int rank = 0; rank < meeting.ranks; ++rank) {
-    if (!present[rank]) message.mutable_waiting()->add_missing_ranks(rank);
+    if (meeting.joined.contains(rank)) continue;
+    if (waiting->missing_ranks_size() == static_cast<int>(kMaxNamedMissingRanks)) break;
+    waiting->add_missing_ranks(rank);
   }
-  if (!message.has_waiting()) return;
+  waiting->set_more(static_cast<uint32_t>(static_cast<size_t>(meeting.ranks) - meeting.joined.size()) -
+                    static_cast<uint32_t>(waiting->missing_ranks_size()));
   for (Guest& guest : meeting.guests) guest.link->Send(message);
 }
 
@@ -190,17 +215,19 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
     return guest.ranks.empty();
   });
   std::vector<Position> positions;
+  std::vector<const Guest*> guests;
   for (const Guest& guest : meeting.guests) {
+    guests.push_back(&guest);
     positions.push_back({.pod = guest.position.pod(), .rack = guest.position.rack(), .host = guest.name});
   }
   peer::Message message;
   peer::Roster* roster = message.mutable_roster();
   // A guessable id may be used again while the first communicator lives: each gets a name of its own.
   roster->set_comm_id(meeting.guessable ? random_.NextU64() : id.value());
-  roster->set_tenant(meeting.guests.front().tenant);
-  roster->set_name(meeting.guests.front().comm_name);
+  roster->set_tenant(meeting.tenant);
+  roster->set_name(meeting.comm_name);
   for (HostIndex index : LocalityOrder(positions)) {
-    const Guest& guest = meeting.guests[index.value()];
+    const Guest& guest = *guests[static_cast<size_t>(index.value())];
     peer::HostInfo* host = roster->add_hosts();
     host->set_name(guest.name);
     host->set_endpoint_host(guest.endpoint.host);

@@ -4,18 +4,21 @@
 //   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting forgotten
 //                  │
 //                  └── a rank that cannot be (twice, out of range, another size, another tenant),
-//                      or a daemon that leaves ──► refused with a text, meeting forgotten
+//                      or a daemon that leaves with ranks ──► refused with a text, meeting forgotten
 //
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_RENDEZVOUS_H_
 #define MCCS_SERVICE_COMMUNICATOR_RENDEZVOUS_H_
 
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
@@ -28,18 +31,24 @@
 
 namespace mccs {
 
-// Ids that nobody has used yet are forgotten, the oldest first, beyond this many.
-inline constexpr size_t kMaxMeetings = 65536;
+// Ids of one tenant that nobody has used yet; beyond this many its oldest is forgotten.
+inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
+// Daemons that one meeting listens to.
+inline constexpr size_t kMaxGuests = 8192;
+// What a guest may say about one rank: nobody's names are longer.
+inline constexpr size_t kMaxJoinBytes = 4096;
+// How long a guest may take to read the last message of a meeting.
+inline constexpr int64_t kMeetingFarewellNs = 10 * kNsPerSec;
 
 class Rendezvous {
  public:
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
 
-  // A fresh id whose ranks will meet here. `advertised`: where other daemons reach this one.
-  wire::UniqueId MakeId(const Endpoint& advertised);
+  // A fresh id for `tenant`, whose ranks will meet here. `advertised`: where other daemons reach this one.
+  wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
   // An id that was derived elsewhere (NCCL_COMM_ID) and whose ranks shall meet here.
-  void Adopt(const wire::UniqueId& id);
+  void Adopt(const wire::UniqueId& id, const std::string& tenant);
 
   // The secret of a meeting, for the handshake; nothing when no such meeting is open.
   std::optional<Secret> SecretOf(CommId id) const;
@@ -52,12 +61,15 @@ class Rendezvous {
   // When Poll has something to do even if no byte arrives; the far future when never.
   MonotonicNs NextDeadline() const;
 
+  // Ids whose ranks have not all met.
+  size_t meetings() const { return meetings_.size(); }
+
  private:
-  // One daemon that has joined.
+  // A daemon that has proven itself, and the ranks that it brought so far.
   struct Guest {
     explicit Guest(std::unique_ptr<PeerLink> l) : link(std::move(l)) {}
     std::unique_ptr<PeerLink> link;
-    std::string name, tenant, comm_name;
+    std::string name;
     Endpoint endpoint;
     peer::Position position;
     std::map<int, peer::RankInfo> ranks;
@@ -65,12 +77,19 @@ class Rendezvous {
   struct Meeting {
     Secret secret{};
     bool guessable = false;
-    uint64_t born = 0;  // order of making
-    int ranks = 0;      // size; known with the first join
-    int joined = 0;
-    std::vector<Guest> guests;
-    MonotonicNs next_report = 0;  // when the guests hear next who is missing
+    std::string maker;  // the tenant that asked for the id
+    std::list<CommId>::iterator unused;  // valid while nobody has come
+    int ranks = 0;      // size; known with the first join, as are the names
+    std::string tenant, comm_name;
+    std::list<Guest> guests;
+    absl::flat_hash_map<int, const Guest*> joined;  // by rank
+    size_t told_joined = 0;        // joined.size() when the guests last heard who is missing
+    MonotonicNs next_report = 0;   // when they hear it next, if that has changed
     bool over = false;
+  };
+  struct Farewell {
+    std::unique_ptr<PeerLink> link;
+    MonotonicNs until = 0;
   };
 
   bool PollMeeting(CommId id, Meeting& meeting);
@@ -79,15 +98,15 @@ class Rendezvous {
   void TellMissing(Meeting& meeting);
   void SendRoster(CommId id, Meeting& meeting);
   void Refuse(CommId id, Meeting& meeting, const absl::Status& why);
-  void Forget();
+  bool PollFarewells();
 
   Random& random_;
   const Clock& clock_;
   Log& log_;
-  uint64_t births_ = 0;
-  std::map<CommId, Meeting> meetings_;
-  // Links whose last message still waits to be sent.
-  std::vector<std::unique_ptr<PeerLink>> farewells_;
+  absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
+  std::set<CommId> gathering_;  // meetings to which somebody has come
+  std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, the oldest first
+  std::vector<Farewell> farewells_;  // links whose last message may still be on its way
 };
 
 }  // namespace mccs

@@ -201,7 +201,7 @@ absl::Status Session::HandleHello(const wire::Hello& hello) {
 }
 
 absl::Status Session::HandleGetUniqueId(const wire::GetUniqueId& request) {
-  const wire::UniqueId id = env_.rendezvous->MakeId(env_.endpoint);
+  const wire::UniqueId id = env_.rendezvous->MakeId(env_.endpoint, identity().tenant);
   auto reply = Reply<wire::UniqueIdReply>(request.header.request, absl::OkStatus());
   std::memcpy(reply.unique_id, &id, sizeof(id));
   return Send(reply);
@@ -275,7 +275,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
                      ": it must be a numeric address and a port (NCCL_COMM_ID, or the daemon's advertise)"));
   }
   if (join.id.guessable != 0 && request.rank == 0) {
-    MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id));
+    MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id, identity().tenant));
   }
   join.tenant = identity().tenant;
   join.name = TextOf(request.name);

@@ -34,7 +34,7 @@ struct SessionEnvironment {
   Log* log = nullptr;
   Endpoint endpoint;  // where peers reach this daemon: stands in the unique ids
   // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.
-  std::function<absl::Status(const wire::UniqueId&)> host_environment_id;
+  std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)> host_environment_id;
 };
 
 class Session {
