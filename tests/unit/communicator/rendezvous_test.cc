@@ -1,0 +1,223 @@
+// Meetings, over connections that the test holds in its hands.
+#include "service/communicator/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class RendezvousTest : public testing::Test {
+ protected:
+  wire::UniqueId Make(const std::string& tenant = "blue") {
+    return rendezvous_.MakeId({"10.0.0.1", 7400}, tenant);
+  }
+  std::shared_ptr<FakeWire> Come(const wire::UniqueId& id) {
+    auto wire = std::make_shared<FakeWire>();
+    rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire));
+    return wire;
+  }
+  static peer::Message Join(int ranks, int rank, const std::string& host, const std::string& tenant = "blue") {
+    peer::Message message;
+    peer::Join* join = message.mutable_join();
+    join->set_ranks(ranks);
+    join->mutable_rank()->set_rank(rank);
+    join->mutable_rank()->set_gpu_uuid("gpu" + std::to_string(rank));
+    join->set_tenant(tenant);
+    join->set_host(host);
+    return message;
+  }
+  void Run(int64_t ns = 0) {
+    clock_.Set(clock_.Now() + ns);
+    for (int i = 0; i < 100 && rendezvous_.Poll(); ++i) {
+    }
+  }
+  // All that was said to a guest, in order.
+  static std::vector<peer::Message> Heard(const std::shared_ptr<FakeWire>& wire) {
+    std::vector<peer::Message> messages;
+    auto copy = std::make_shared<FakeWire>();
+    copy->to_read = wire->written;
+    PeerLink link(std::make_unique<FakeConnection>(copy));
+    for (;;) {
+      auto message = link.Receive();
+      if (!message.ok() || !message->has_value()) return messages;
+      messages.push_back(**message);
+    }
+  }
+  static std::string RefusalTo(const std::shared_ptr<FakeWire>& wire) {
+    for (const peer::Message& message : Heard(wire)) {
+      if (message.has_refused()) return message.refused().text();
+    }
+    return "";
+  }
+
+  SeededRandom random_{1};
+  SimClock clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  Rendezvous rendezvous_{random_, clock_, *log_};
+};
+
+TEST_F(RendezvousTest, TheRosterComesWhenAllAreThere) {
+  const auto id = Make();
+  auto a = Come(id), b = Come(id);
+  a->Say(Join(3, 0, "h0"));
+  b->Say(Join(3, 2, "h1"));
+  Run();
+  a->Say(Join(3, 1, "h0"));
+  Run();
+  for (const auto& wire : {a, b}) {
+    const auto heard = Heard(wire);
+    ASSERT_FALSE(heard.empty());
+    ASSERT_TRUE(heard.back().has_roster());
+    EXPECT_EQ(heard.back().roster().comm_id(), id.comm_id);
+    EXPECT_EQ(heard.back().roster().hosts_size(), 2);
+  }
+  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_FALSE(rendezvous_.SecretOf(CommId(id.comm_id)).has_value());
+}
+
+TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
+  struct Case {
+    peer::Message join;
+    std::string text;
+  };
+  const Case cases[] = {{Join(3, 0, "h1"), "two processes claim rank 0"},
+                        {Join(4, 1, "h1"), "others say 3"},
+                        {Join(3, 3, "h1"), "does not fit"},
+                        {Join(3, -1, "h1"), "does not fit"},
+                        {Join(3, 1, "h1", "red"), "belongs to tenant red"},
+                        {Join(3, 1, std::string(5000, 'x')), "more about itself"}};
+  for (const Case& c : cases) {
+    const auto id = Make();
+    auto a = Come(id), b = Come(id);
+    a->Say(Join(3, 0, "h0"));
+    Run();
+    b->Say(c.join);
+    Run();
+    EXPECT_THAT(RefusalTo(a), HasSubstr(c.text));
+    EXPECT_THAT(RefusalTo(b), HasSubstr(c.text));
+  }
+  EXPECT_EQ(rendezvous_.meetings(), 0u);
+}
+
+TEST_F(RendezvousTest, OneGpuTwiceIsRefusedUnlessBothAllowIt) {
+  for (const bool allowed : {false, true}) {
+    const auto id = Make();
+    auto a = Come(id);
+    for (int rank = 0; rank < 2; ++rank) {
+      peer::Message join = Join(3, rank, "h0");
+      join.mutable_join()->mutable_rank()->set_gpu_uuid("same");
+      join.mutable_join()->mutable_rank()->set_multi_rank_gpu(allowed);
+      a->Say(join);
+    }
+    Run();
+    EXPECT_EQ(RefusalTo(a).empty(), allowed) << RefusalTo(a);
+  }
+}
+
+TEST_F(RendezvousTest, TooManyRanksOnOneHostAreRefused) {
+  const auto id = Make();
+  auto a = Come(id);
+  for (int rank = 0; rank < 130; ++rank) a->Say(Join(200, rank, "h0"));
+  Run();
+  EXPECT_THAT(RefusalTo(a), HasSubstr("one too many"));
+}
+
+TEST_F(RendezvousTest, AHostThatLeavesWithItsRanksIsNamed) {
+  const auto id = Make();
+  auto a = Come(id), b = Come(id);
+  a->Say(Join(3, 0, "h0"));
+  b->Say(Join(3, 1, "h1"));
+  Run();
+  b->read_broken = true;
+  Run();
+  EXPECT_THAT(RefusalTo(a), HasSubstr("host h1 left"));
+}
+
+TEST_F(RendezvousTest, AGuestThatBroughtNobodyMayGo) {
+  const auto id = Make();
+  auto a = Come(id), b = Come(id);
+  a->Say(Join(2, 0, "h0"));
+  b->read_broken = true;
+  Run();
+  EXPECT_EQ(RefusalTo(a), "");
+  a->Say(Join(2, 1, "h0"));
+  Run();
+  EXPECT_TRUE(Heard(a).back().has_roster());
+}
+
+TEST_F(RendezvousTest, AMillionMissingRanksAreToldInAFewBytes) {
+  const auto id = Make();
+  auto a = Come(id);
+  a->Say(Join(1 << 20, 1, "h0"));
+  Run();
+  Run(kNsPerSec);
+  const auto heard = Heard(a);
+  ASSERT_EQ(heard.size(), 1u) << "told once, as nothing changed";
+  EXPECT_EQ(heard[0].waiting().missing_ranks(0), 0);
+  EXPECT_EQ(heard[0].waiting().missing_ranks(1), 2);
+  EXPECT_EQ(heard[0].waiting().more() + static_cast<uint32_t>(heard[0].waiting().missing_ranks_size()),
+            (1u << 20) - 1);
+  EXPECT_LT(a->written.size(), 200u);
+}
+
+TEST_F(RendezvousTest, AMeetingThatWaitsLeavesTheEngineAsleep) {
+  const auto id = Make();
+  auto a = Come(id);
+  a->Say(Join(2, 0, "h0"));
+  Run();
+  EXPECT_EQ(rendezvous_.NextDeadline(), std::numeric_limits<MonotonicNs>::max());
+}
+
+TEST_F(RendezvousTest, WhoMakesIdsWithoutEndLosesItsOwn) {
+  const auto victim = Make("blue");
+  const auto first = Make("red");
+  for (size_t i = 0; i < 2 * kMaxUnusedIdsPerTenant; ++i) Make("red");
+  EXPECT_TRUE(rendezvous_.SecretOf(CommId(victim.comm_id)).has_value());
+  EXPECT_FALSE(rendezvous_.SecretOf(CommId(first.comm_id)).has_value());
+  EXPECT_EQ(rendezvous_.meetings(), kMaxUnusedIdsPerTenant + 1);
+}
+
+TEST_F(RendezvousTest, AUsedIdIsNotForgotten) {
+  const auto used = Make("red");
+  auto a = Come(used);
+  a->Say(Join(2, 0, "h0", "red"));
+  Run();
+  for (size_t i = 0; i < 2 * kMaxUnusedIdsPerTenant; ++i) Make("red");
+  EXPECT_TRUE(rendezvous_.SecretOf(CommId(used.comm_id)).has_value());
+}
+
+TEST_F(RendezvousTest, AGuestThatNeverReadsItsRosterIsGivenUp) {
+  const auto id = Make();
+  auto a = Come(id);
+  a->room = 0;
+  a->Say(Join(1, 0, "h0"));
+  Run();
+  EXPECT_EQ(rendezvous_.meetings(), 0u);
+  EXPECT_EQ(a.use_count(), 2) << "the link waits for it";
+  Run(kMeetingFarewellNs);
+  EXPECT_EQ(a.use_count(), 1);
+}
+
+TEST_F(RendezvousTest, AnIdMayBeBroughtTwiceAndGuessableOnesGetNewNames) {
+  wire::UniqueId id{};
+  id.comm_id = 77;
+  id.guessable = 1;
+  rendezvous_.Adopt(id, "blue");
+  rendezvous_.Adopt(id, "blue");
+  EXPECT_EQ(rendezvous_.meetings(), 1u);
+  auto a = Come(id);
+  a->Say(Join(1, 0, "h0"));
+  Run();
+  ASSERT_TRUE(Heard(a).back().has_roster());
+  EXPECT_NE(Heard(a).back().roster().comm_id(), 77u);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,105 @@
+// Control links of one communicator, the leader's and a member's side, against connections held by the test.
+#include "service/communicator/star.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+peer::Message Hello(int host) {
+  peer::Message message;
+  message.mutable_hello()->set_host_index(host);
+  return message;
+}
+
+peer::Message Departed(int rank) {
+  peer::Message message;
+  message.mutable_departed()->set_rank(rank);
+  return message;
+}
+
+class StarTest : public testing::Test {
+ protected:
+  std::shared_ptr<FakeWire> Dial() {
+    auto wire = std::make_shared<FakeWire>();
+    star_.Accept(std::make_unique<FakeConnection>(wire));
+    return wire;
+  }
+  std::shared_ptr<FakeWire> Join(int host) {
+    auto wire = Dial();
+    wire->Say(Hello(host));
+    star_.Poll();
+    return wire;
+  }
+
+  Star star_{HostIndex(0), 3};
+};
+
+TEST_F(StarTest, IsCompleteWhenEveryHostHasSaidHello) {
+  EXPECT_THAT(star_.Unlinked(), testing::ElementsAre(HostIndex(1), HostIndex(2)));
+  Join(2);
+  EXPECT_FALSE(star_.complete());
+  Join(1);
+  EXPECT_TRUE(star_.complete());
+}
+
+TEST_F(StarTest, WhoSaysNonsenseInsteadOfHelloIsDropped) {
+  for (int host : {-1, 0, 3, 1 << 30}) EXPECT_EQ(Join(host).use_count(), 1) << host;
+  auto wire = Dial();
+  wire->Say(Departed(1));
+  star_.Poll();
+  EXPECT_EQ(wire.use_count(), 1);
+}
+
+TEST_F(StarTest, ASecondHelloForOneHostIsDropped) {
+  auto first = Join(1);
+  EXPECT_EQ(Join(1).use_count(), 1);
+  EXPECT_EQ(first.use_count(), 2);
+}
+
+TEST_F(StarTest, StrangersThatSayNothingAreBounded) {
+  std::vector<std::shared_ptr<FakeWire>> wires;
+  for (int i = 0; i < 100; ++i) wires.push_back(Dial());
+  int held = 0;
+  for (const auto& wire : wires) held += wire.use_count() > 1 ? 1 : 0;
+  EXPECT_LE(held, 3);
+}
+
+TEST_F(StarTest, TheLeaderPassesOnWhatConcernsAll) {
+  auto one = Join(1), two = Join(2);
+  one->Say(Departed(5));
+  auto heard = star_.Receive();
+  ASSERT_TRUE(heard.ok() && heard->has_value());
+  EXPECT_EQ((*heard)->from, HostIndex(1));
+  EXPECT_FALSE(two->written.empty());
+  EXPECT_TRUE(one->written.empty());
+}
+
+TEST_F(StarTest, ALostHostIsNamedOnceAndAnExcusedOneIsNot) {
+  auto one = Join(1), two = Join(2);
+  star_.Excuse(HostIndex(2));
+  two->read_broken = true;
+  one->read_broken = true;
+  EXPECT_TRUE(absl::IsUnavailable(star_.Receive().status()));
+  EXPECT_EQ(star_.lost(), HostIndex(1));
+  const auto after = star_.Receive();
+  ASSERT_TRUE(after.ok());
+  EXPECT_FALSE(after->has_value());
+  EXPECT_TRUE(star_.alone());
+}
+
+TEST_F(StarTest, IsFlushedWhenAllIsWritten) {
+  auto one = Join(1);
+  one->room = 2;
+  star_.Broadcast(Departed(1));
+  EXPECT_FALSE(star_.flushed());
+  one->room = 1000;
+  star_.Poll();
+  EXPECT_TRUE(star_.flushed());
+}
+
+}  // namespace
+}  // namespace mccs
