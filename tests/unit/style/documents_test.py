@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""README and ARCHITECTURE speak of the code as it is: every path, function and constant that they name is there."""
+import itertools
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+import cases  # noqa: E402
+
+# These describe the tree of today. A decision describes the day on which it was made.
+TRUE_TO_THE_CODE = ["README.md", "docs/ARCHITECTURE.md"]
+
+# `path/to/file.h`, `folder/`, `lab/*.h`, `a/{b,c}.h`. Absolute paths and $VARIABLES are other machines' matters.
+PATH = re.compile(r"[\w.\-*{},]+(/[\w.\-*{},]+)*/?")
+# `Class::Function`, `Class::Function()`.
+MEMBER = re.compile(r"[A-Za-z]\w*(::~?\w+)+(\(\))?")
+CONSTANT = re.compile(r"k[A-Z]\w*")
+
+BUILT = ("build/",)  # products, which a fresh tree does not have
+
+
+def git(*arguments):
+    listed = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True)
+    if listed.returncode not in (0, 1):
+        raise unittest.SkipTest("this tree is no git repository; what belongs to it is not known")
+    return listed.stdout
+
+
+def files():
+    names = git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    return {name for name in names if (ROOT / name).is_file()}
+
+
+def words_in_backticks(text):
+    fenced = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+    return set(re.findall(r"`([^`\n]+)`", fenced.sub("", text)))
+
+
+def without_braces(pattern):
+    """`a/{b,c}.h` as `a/b.h` and `a/c.h`."""
+    parts = [part.split(",") for part in re.split(r"[{}]", pattern)]
+    return ["".join(choice) for choice in itertools.product(*parts)]
+
+
+class Documents(unittest.TestCase):
+    def test_every_path_in_backticks_exists(self):
+        there = files()
+        folders = {str(parent) for name in there for parent in pathlib.PurePosixPath(name).parents}
+        missing = []
+        for document in TRUE_TO_THE_CODE:
+            for word in words_in_backticks((ROOT / document).read_text()):
+                if "/" not in word or not PATH.fullmatch(word) or word.startswith(BUILT):
+                    continue
+                for path in without_braces(word):
+                    path = path.removeprefix("./").rstrip("/")
+                    found = any(pathlib.PurePosixPath(name).match(path) for name in there) if "*" in path \
+                        else path in there or path in folders
+                    if not found:
+                        missing.append(f"{document}: {path}")
+        self.assertEqual(missing, [], "the documents name what is not there (any more)")
+
+    def test_every_function_and_constant_in_backticks_is_in_the_code(self):
+        code = "\n".join((ROOT / name).read_text() for name in sorted(files())
+                         if name.endswith((".h", ".cc", ".proto")))
+        known = set(re.findall(r"\w+", code))
+        missing = []
+        for document in TRUE_TO_THE_CODE:
+            for word in words_in_backticks((ROOT / document).read_text()):
+                if MEMBER.fullmatch(word) or CONSTANT.fullmatch(word):
+                    names = re.findall(r"\w+", word)
+                    missing += [f"{document}: {word}" for name in names if name not in known]
+        self.assertEqual(missing, [], "the documents name what is not there (any more)")
+
+    def test_links_between_documents_lead_somewhere(self):
+        dead = []
+        for name in sorted(files()):
+            if not name.endswith(".md"):
+                continue
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / name).read_text()):
+                if "://" not in target and not (ROOT / name).parent.joinpath(target).exists():
+                    dead.append(f"{name}: {target}")
+        self.assertEqual(dead, [])
+
+
+if __name__ == "__main__":
+    cases.main()
