@@ -94,6 +94,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   MCCS_ASSIGN_OR_RETURN(binding_.plan, plans_.GetOrBuild(key));
   geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding_.geometry = &*geometry_;
+  binding_.bytes = call.count * SizeOf(call.type);
   binding_.type = call.type;
   binding_.op = average ? ReduceOp::kSum : call.redop;
   binding_.finish = average && reduces && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;

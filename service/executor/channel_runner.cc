@@ -10,6 +10,8 @@ namespace {
 
 // IssueOrder takes rounds in groups of skew + 1; two groups in flight keep the lanes busy.
 constexpr uint32_t kGroupsInFlight = 2;
+// From here on, over all local ranks, outputs are larger than a core's caches.
+constexpr uint64_t kLargeBytes = 8 << 20;
 constexpr uint64_t kNoRound = ~uint64_t{0};
 
 bool AllIn(Space space, const std::vector<Place>& places) {
@@ -35,6 +37,7 @@ void ChannelRunner::Start(const OperationBinding& binding, const Program& progra
   oldest_round_ = 0;
   foreign_tag_.reset();
   next_.reset();
+  large_ = binding.bytes * binding.ranks.size() >= kLargeBytes;
   if (!learnt) LearnProgram();
   if (rounds_ == 0) return;
   std::fill(row_rounds_.begin(), row_rounds_.end(), kNoRound);
@@ -73,7 +76,8 @@ void ChannelRunner::LearnProgram() {
       sources_per_row_ += static_cast<uint32_t>(combine.sources.size());
       destinations_per_row_ += static_cast<uint32_t>(combine.destinations.size());
     }
-    if (step.kind == StepKind::kReceive && !facts.in_slot) {  // One copy per piece when it comes early.
+    if (step.kind == StepKind::kReceive &&
+        !facts.in_slot) {  // One copy per piece when it comes early.
       sources_per_row_ += static_cast<uint32_t>(step.pieces.size());
       destinations_per_row_ += static_cast<uint32_t>(step.pieces.size());
     }
@@ -81,7 +85,8 @@ void ChannelRunner::LearnProgram() {
   for (const Step& step : steps) {
     std::vector<bool> read(steps.size(), false);
     for (const Combine& combine : step.combines) {
-      for (const Place& p : combine.sources) read[p.index] = read[p.index] || p.space == Space::kReceived;
+      for (const Place& p : combine.sources)
+        read[p.index] = read[p.index] || p.space == Space::kReceived;
     }
     for (size_t s = 0; s < steps.size(); ++s) facts_[s].readers += read[s] ? 1 : 0;
   }
@@ -121,7 +126,9 @@ bool ChannelRunner::Admit() {
         cell.slice = next_receive_++;
         receives_.push(ref);
         break;
-      case StepKind::kCombine: combines_.push_back(ref); break;
+      case StepKind::kCombine:
+        combines_.push_back(ref);
+        break;
     }
     next_.reset();
     moved = true;
@@ -161,7 +168,8 @@ bool ChannelRunner::PollReceive(StepRef ref) {
     if (!DependenciesDone(ref)) return false;
     receive_pieces_.clear();
     for (const Place& place : StepOf(ref).pieces) {
-      receive_pieces_.push_back({Address(ref, place), Elements(ref, place) * SizeOf(binding_->type)});
+      receive_pieces_.push_back(
+          {Address(ref, place), Elements(ref, place) * SizeOf(binding_->type)});
     }
     lane.Expect(*cell.slice, receive_pieces_, binding_->tag);
     cell.state = State::kExpected;
@@ -297,7 +305,8 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
                  .type = binding_->type,
                  .op = binding_->op,
                  .finish = combine.finish ? binding_->finish : Finish::kNone,
-                 .divisor = binding_->divisor};
+                 .divisor = binding_->divisor,
+                 .stream = MayStream({sources, combine.sources.size()}, {destinations, count})};
   Cell& cell = At(ref);
   ++cell.outstanding;
   ++mem_ops_in_flight_;
@@ -305,6 +314,17 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
   --cell.outstanding;
   --mem_ops_in_flight_;
   return false;
+}
+
+// On one host an output is final: nobody sends it on. In a large operation nobody reads it soon
+// either, and written past the caches it does not have to be read before.
+bool ChannelRunner::MayStream(std::span<const MemSource> sources,
+                              std::span<std::byte* const> destinations) const {
+  if (!large_ || resources_.send != nullptr) return false;
+  return std::none_of(sources.begin(), sources.end(), [&](const MemSource& source) {
+    return std::find(destinations.begin(), destinations.end(), source.address) !=
+           destinations.end();
+  });
 }
 
 void ChannelRunner::FinishCombine(StepRef ref) {
@@ -424,7 +444,8 @@ std::byte* ChannelRunner::Address(StepRef ref, const Place& place) {
   };
   switch (place.space) {
     case Space::kInput:
-      return const_cast<std::byte*>(binding_->ranks[place.index].input) + in_buffer(plan.input_blocked);
+      return const_cast<std::byte*>(binding_->ranks[place.index].input) +
+             in_buffer(plan.input_blocked);
     case Space::kOutput:
       return binding_->ranks[place.index].output + in_buffer(plan.output_blocked);
     case Space::kReceived:
@@ -432,7 +453,8 @@ std::byte* ChannelRunner::Address(StepRef ref, const Place& place) {
              PieceOffset(ref, place.index, place.piece);
     case Space::kStaged:
       return resources_.staging.data +
-             (*At(ref.row, place.index).slice % resources_.shape.slots) * resources_.shape.slot_bytes +
+             (*At(ref.row, place.index).slice % resources_.shape.slots) *
+                 resources_.shape.slot_bytes +
              PieceOffset(ref, place.index, place.piece);
   }
   return nullptr;

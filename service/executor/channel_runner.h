@@ -12,8 +12,8 @@
 // free again when the slice `slots` before has been acknowledged. A receive slot is given back when
 // the last combine that reads it is done.
 //
-// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only when it meets a larger
-// program than before.
+// OWNER: the Executor. THREAD: the owning engine. Never blocks; allocates only when it meets a
+// larger program than before.
 #ifndef MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 #define MCCS_SERVICE_EXECUTOR_CHANNEL_RUNNER_H_
 
@@ -58,9 +58,9 @@ class ChannelRunner {
   struct Cell {
     ChannelRunner* runner = nullptr;
     State state = State::kNotAdmitted;
-    uint16_t submitted = 0;    // MemOps of this step handed to the device so far
-    uint32_t outstanding = 0;  // of those, not finished yet
-    uint32_t readers = 0;      // receives into a slot: combines that have not read it yet
+    uint16_t submitted = 0;            // MemOps of this step handed to the device so far
+    uint32_t outstanding = 0;          // of those, not finished yet
+    uint32_t readers = 0;              // receives into a slot: combines that have not read it yet
     std::optional<SliceNumber> slice;  // sends and receives: position in the lane
   };
 
@@ -94,6 +94,8 @@ class ChannelRunner {
   bool RunCombines(StepRef ref, std::span<const Combine> combines);
   bool SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
                      std::byte** destinations);
+  bool MayStream(std::span<const MemSource> sources,
+                 std::span<std::byte* const> destinations) const;
   bool CopyFromSlot(StepRef ref);
   void FinishCombine(StepRef ref);
 
@@ -110,6 +112,7 @@ class ChannelRunner {
   std::optional<IssueOrder> order_;
   std::optional<StepInstance> next_;  // looked at, not admitted yet
   uint32_t skew_ = 0;
+  bool large_ = false;
   uint64_t rounds_ = 0;
   uint64_t oldest_round_ = 0;  // all before it are done
   uint32_t rows_ = 0;          // rounds in flight at most; a power of two

@@ -27,6 +27,7 @@ struct OperationBinding {
   const Plan* plan = nullptr;
   const Geometry* geometry = nullptr;
   std::span<const RankMemory> ranks;  // by LocalIndex
+  uint64_t bytes = 0;                 // of the call's count, per rank
   DataType type = DataType::kInt8;
   ReduceOp op = ReduceOp::kSum;  // as MemOp knows it: sum, prod, min, max
   Finish finish = Finish::kNone;
@@ -39,7 +40,8 @@ struct OperationBinding {
 struct ChannelResources {
   SendLane* send = nullptr;  // null on a single host
   RecvLane* receive = nullptr;
-  MemRef staging = {};  // lane shape's slots × slot_bytes: where slices are composed before they are sent
+  MemRef staging =
+      {};  // lane shape's slots × slot_bytes: where slices are composed before they are sent
   LaneShape shape = {};
 };
 
