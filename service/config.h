@@ -31,7 +31,7 @@ struct Config {
   int workers = -1;  // of the host-memory device; −1: by the machine's cores
   LogLevel log_level = LogLevel::kInfo;
   int channels = 2;
-  LaneShape lanes{.slots = 8, .slot_bytes = 256u << 10};
+  LaneShape lanes{.slots = 4, .slot_bytes = 256u << 10};
   uint32_t skew = 2;
 };
 
