@@ -36,14 +36,7 @@ absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return CannotMap(bytes, "staging memory", errno);
-  auto memory = std::unique_ptr<MappedMemory>(
-      new MappedMemory(static_cast<std::byte*>(address), bytes));
-  madvise(address, bytes, MADV_HUGEPAGE);  // advice: staging works without
-  if (madvise(address, bytes, MADV_POPULATE_WRITE) != 0) {
-    if (errno == ENOMEM) return CannotMap(bytes, "staging memory", errno);
-    std::memset(address, 0, bytes);  // kernels before 5.14
-  }
-  return memory;
+  return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
 }
 
 MappedMemory::~MappedMemory() { munmap(address_, bytes_); }

@@ -17,7 +17,8 @@ class MappedMemory final : public DeviceMemory {
   // REQUIRES: the file cannot become shorter than `bytes`.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> OfFile(int fd, size_t bytes);
 
-  // Zeros that belong to this process alone, every page present.
+  // Zeros that belong to this process alone. A page takes memory from its first use on, so that a
+  // communicator that carries nothing, or little, costs little.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> Anonymous(size_t bytes);
 
   ~MappedMemory() override;
