@@ -63,26 +63,57 @@ TEST(SimCollective, ManyCallsInFlightKeepTheirOrder) {
 }
 
 TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  uint64_t reopened = 0;
+  for (uint64_t seed = 1; seed <= 3 * kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    SimWorld world({.seed = seed, .channels = 2, .network = {}});
-    SimJob job(world, {0, 1}, 1 << 20);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
     ASSERT_TRUE(job.Form());
     job.Fill(200'000);
-    job.PostAll(OpKind::kAllReduce, 200'000);
-    world.RunFor(static_cast<int64_t>(seed * 40) * kNsPerUs);
-    // The control link between the hosts breaks with the lanes; so part them only for the lanes' sake
-    // would need names: a cut of everything ends the communicator, with a text, on both sides.
-    world.network().Cut(world.host(0).address(), world.host(1).address());
-    ASSERT_TRUE(world.RunUntil([&] {
-      return job.Done() || (job.rank(0).failed() && job.rank(1).failed());
-    }));
-    if (job.Done()) {
-      EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
-    } else {
-      EXPECT_NE(job.rank(0).failure(), "");
+    for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
+    for (int cut = 0; cut < 4; ++cut) {
+      world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
+      // What each host reports of its own lanes, as they are now or were a moment ago.
+      const auto& reports = world.host(static_cast<int>(random() % 3)).controller().reports;
+      ASSERT_EQ(reports.size(), 1u);
+      const auto& lanes = reports.begin()->second.lanes;
+      const std::string local = lanes[random() % lanes.size()].local;
+      const size_t colon = local.find(':');
+      if (colon == std::string::npos) continue;  // broken at the time of the report
+      reopened += world.network().CutStream(
+          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
     }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
   }
+  EXPECT_GT(reopened, kSeeds);
+}
+
+// Nobody posts anything meanwhile: the lane is there again when somebody does.
+TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
+  SimWorld world({.seed = 5, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  const std::string local = world.host(0).controller().reports.begin()->second.lanes.front().local;
+  ASSERT_TRUE(world.network().CutStream(
+      {world.host(0).address(), static_cast<uint16_t>(std::stoi(local.substr(local.find(':') + 1)))}));
+  world.RunFor(10 * kNsPerSec);
+  job.Fill(1000);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+TEST(SimCollective, ControlLinksThatBreakEndTheCommunicatorWithAText) {
+  SimWorld world({.seed = 6, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.PostAll(OpKind::kAllReduce, 200'000);
+  world.RunFor(100 * kNsPerUs);
+  world.network().Cut(world.host(0).address(), world.host(1).address());
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
+  EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("host h1 is gone"));
 }
 
 TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {

@@ -24,6 +24,10 @@ SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : w
 }
 
 bool SimJob::Form() {
+  return Begin() && world_.RunUntil([&] { return Formed(); });
+}
+
+bool SimJob::Begin(uint32_t init_timeout_ms) {
   members_.front().tenant->AskUniqueId();
   for (Member& member : members_) {
     for (std::vector<float>* buffer : {&member.input, &member.output}) {
@@ -33,13 +37,19 @@ bool SimJob::Form() {
   if (!world_.RunUntil([&] { return members_.front().tenant->has_unique_id(); })) return false;
   for (int r = 0; r < ranks(); ++r) {
     Member& member = members_[static_cast<size_t>(r)];
-    member.rank = &member.tenant->Init(members_.front().tenant->unique_id(), ranks(), r);
+    member.rank = &member.tenant->Init(members_.front().tenant->unique_id(), ranks(), r, init_timeout_ms);
   }
-  return world_.RunUntil([&] {
-    return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
-      return m.rank->answered && m.rank->status.error == wire::ErrorClass::kNone;
-    });
+  return true;
+}
+
+bool SimJob::Formed() const {
+  return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+    return m.rank->answered && m.rank->status.error == wire::ErrorClass::kNone;
   });
+}
+
+bool SimJob::Ended() const {
+  return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.rank->ended; });
 }
 
 void SimJob::Fill(uint64_t count) {

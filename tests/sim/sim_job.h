@@ -16,6 +16,10 @@ class SimJob {
 
   // Makes the communicator; false when it does not form in time.
   bool Form();
+  // The same in two steps: asks for it, and says whether it stands.
+  bool Begin(uint32_t init_timeout_ms = 0);
+  bool Formed() const;
+  bool Ended() const;  // every rank's Destroy or Abort was answered
   int ranks() const { return static_cast<int>(members_.size()); }
   SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }
   SimTenant& tenant(int r) { return *members_[static_cast<size_t>(r)].tenant; }

@@ -161,6 +161,16 @@ int SimNetwork::Cut(const std::string& a, const std::string& b) {
   return cut;
 }
 
+bool SimNetwork::CutStream(const Endpoint& opened_from) {
+  for (const std::weak_ptr<Stream>& weak : streams_) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    if (stream == nullptr || !stream->broken.empty() || stream->endpoints[0] != opened_from) continue;
+    Break(*stream, "cut");
+    return true;
+  }
+  return false;
+}
+
 int SimNetwork::CutHost(const std::string& host) {
   int cut = 0;
   for (const std::weak_ptr<Stream>& weak : streams_) {
@@ -219,7 +229,11 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
                                                              const Endpoint& to,
                                                              const ConnectOptions& options) {
   Endpoint local{.host = from, .port = options.source_port};
-  if (local.port == 0) local.port = FreePort(from);
+  if (local.port == 0) {
+    do {
+      local.port = FreePort(from);
+    } while (PortTaken(local, to));
+  }
   if (PortTaken(local, to)) {
     return absl::AlreadyExistsError(
         absl::StrCat("connecting to ", ToString(to), ": source port ", local.port, " in use"));

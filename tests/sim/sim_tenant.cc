@@ -145,7 +145,7 @@ uint32_t SimTenant::BufferAt(const std::byte* memory) const {
   return it == buffers_.end() ? 0 : it->second;
 }
 
-SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank) {
+SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
   wire::CommInit message{};
   std::memcpy(message.unique_id, &id, sizeof(id));
   message.ranks = ranks;
@@ -153,6 +153,7 @@ SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank) {
   message.device_uuid[0] = static_cast<uint8_t>(rank);
   message.device_uuid[1] = static_cast<uint8_t>(rank >> 8);
   message.traffic_class = -1;
+  message.init_timeout_ms = timeout_ms;
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);
   return state;

@@ -89,7 +89,7 @@ class SimTenant {
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
 
-  SimRank& Init(const wire::UniqueId& id, int ranks, int rank);
+  SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   void Post(SimRank& rank, const SimCall& call);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);

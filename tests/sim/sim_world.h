@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,19 @@ class SimLog final : public Log {
   void Write(LogLevel level, std::string_view line) override;
 };
 
+// A controller that proposes nothing, and remembers what each communicator reported last.
+class SimController final : public ControllerLink {
+ public:
+  std::map<CommId, CommunicatorStats> reports;
+  std::vector<CommId> ended;
+
+  bool connected() const override { return false; }
+  void Announce(const CommunicatorInfo&) override {}
+  std::optional<Strategy> TakeProposal(CommId) override { return std::nullopt; }
+  void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
+  void Ended(CommId id, const std::string&) override { ended.push_back(id); }
+};
+
 class SimHost {
  public:
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network);
@@ -53,6 +67,7 @@ class SimHost {
   SimDoor& door() { return *door_; }
   LocalImporter& importer() { return *importer_; }
   SimLog& log() { return log_; }
+  SimController& controller() { return controller_; }
   const std::string& address() const { return address_; }
   bool alive() const { return daemon_ != nullptr; }
   // The daemon dies, as by SIGKILL; its streams end.
@@ -63,7 +78,7 @@ class SimHost {
   SeededRandom random_;
   SimLog log_;
   StreamTransport transport_;
-  NoController controller_;
+  SimController controller_;
   LocalImporter* importer_ = nullptr;  // owned by device_
   std::unique_ptr<CpuDevice> device_;
   SimDoor* door_ = nullptr;  // owned by daemon_

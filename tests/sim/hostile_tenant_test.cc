@@ -1,0 +1,139 @@
+// A tenant that writes garbage into its rings and its socket, beside a neighbour whose numbers stay right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/sim/sim_job.h"
+#include "tests/unit/frontend/raw_tenant.h"
+
+namespace mccs {
+namespace {
+
+// Each costs the forming of a communicator, as a rank dies of its first bad record; ten times as many go
+// through one ring in rank_endpoint_test.
+constexpr int kRecords = 10'000;
+constexpr int kRecordsPerWorld = 1000;
+constexpr int kMessages = 100'000;
+
+uint64_t Seed() {
+  const uint64_t seed = std::random_device{}();
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+void Neighbour(SimWorld& world, SimJob& job) {
+  job.Fill(500);
+  job.PostAll(OpKind::kAllReduce, 500);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+  ASSERT_EQ(job.Wrong(OpKind::kAllReduce, 500), 0u);
+}
+
+// How many liars failed.
+void LieInOneWorld(uint64_t seed, std::mt19937_64& random, int* failed) {
+  SimWorld world({.seed = seed, .network = {}});
+  SimJob neighbour(world, {0, 1}, 4096);
+  ASSERT_TRUE(neighbour.Form());
+  int failures = 0;
+  for (int records = 0; records < kRecordsPerWorld;) {
+    SimJob liar(world, {0, 1}, 4096);
+    ASSERT_TRUE(liar.Form()) << liar.rank(0).status.text;
+    wire::CommRegion& region = liar.rank(0).region();
+    while (!liar.rank(0).failed() && records < kRecordsPerWorld) {
+      liar.Post(1, OpKind::kAllReduce, 100);
+      liar.Post(0, OpKind::kAllReduce, 100);
+      const uint64_t tail = region.tail.load() - 1;
+      auto* bytes = reinterpret_cast<std::byte*>(&region.records[tail % wire::kRingRecords]);
+      const bool all = random() % 8 == 0;
+      for (uint64_t n = all ? sizeof(wire::WorkRecord) : random() % 3; n > 0; --n) {
+        bytes[all ? n - 1 : random() % sizeof(wire::WorkRecord)] = static_cast<std::byte>(random());
+      }
+      ++records;
+      // Sometimes the indices and the daemon's own words too.
+      if (random() % 64 == 0) region.head.store(random());
+      if (random() % 256 == 0) region.tail.store(random());
+      if (random() % 64 == 0) region.done.value.store(random());
+      // A ready word that is never reached is no failure: the tenant waits for itself.
+      for (auto& ready : region.ready) ready.value.store(~uint64_t{0} >> 1);
+      world.RunUntil([&] { return liar.rank(0).failed() || liar.Done(); }, 5 * kNsPerMs);
+      if (!liar.Done()) break;
+    }
+    failures += liar.rank(0).failed() ? 1 : 0;
+    if (liar.rank(0).failed()) {
+      EXPECT_NE(liar.rank(0).failure(), "");
+    }
+    for (int r = 0; r < 2; ++r) liar.tenant(r).Kill();
+    world.RunUntil([&] { return world.host(0).daemon().sessions() == 1; });
+    if (failures % 100 == 0) Neighbour(world, neighbour);
+  }
+  Neighbour(world, neighbour);
+  EXPECT_EQ(world.host(0).daemon().sessions(), 1u);
+  EXPECT_EQ(world.host(0).daemon().communicators(), 1u);
+  *failed += failures;
+}
+
+TEST(SimHostileTenant, RandomRecordsHurtNobodyElse) {
+  const uint64_t seed = Seed();
+  std::mt19937_64 random(seed);
+  int failures = 0;
+  for (int round = 0; round < kRecords / kRecordsPerWorld; ++round) {
+    LieInOneWorld(seed + static_cast<uint64_t>(round), random, &failures);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(failures, 0);
+}
+
+TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
+  const uint64_t seed = Seed();
+  std::mt19937_64 random(seed);
+  SimWorld world({.seed = seed, .network = {}});
+  SimJob neighbour(world, {0, 1}, 4096);
+  ASSERT_TRUE(neighbour.Form());
+  const size_t sizes[] = {sizeof(wire::Hello),       sizeof(wire::GetUniqueId), sizeof(wire::RegisterBuffer),
+                          sizeof(wire::ReleaseBuffer), sizeof(wire::CommInit),  sizeof(wire::CommAbort),
+                          sizeof(wire::CommDestroy), 0};
+  const wire::MessageKind kinds[] = {wire::Hello::kKind,         wire::GetUniqueId::kKind,
+                                     wire::RegisterBuffer::kKind, wire::ReleaseBuffer::kKind,
+                                     wire::CommInit::kKind,      wire::CommAbort::kKind,
+                                     wire::CommDestroy::kKind,   static_cast<wire::MessageKind>(99)};
+  uint64_t sessions = 0;
+  std::optional<RawTenant> liar;
+  std::optional<wire::UniqueId> id;
+  for (int sent = 0; sent < kMessages; ++sent) {
+    if (!liar.has_value() || world.host(0).daemon().sessions() == 1) {
+      liar.emplace(world, 0, TenantIdentity{"red", static_cast<pid_t>(5000 + sessions++)});
+      ASSERT_TRUE(liar->Greet());
+      id = liar->GetUniqueId();
+      ASSERT_TRUE(id.has_value());
+    }
+    const size_t pick = random() % std::size(sizes);
+    std::vector<std::byte> bytes(pick == std::size(sizes) - 1 ? random() % 1100 : sizes[pick]);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
+    if (kinds[pick] == wire::CommInit::kKind && random() % 4 != 0) {  // one that is almost right
+      wire::CommInit init = RawTenant::Init(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
+      if (random() % 4 == 0) init.unique_id[random() % sizeof(init.unique_id)] = static_cast<uint8_t>(random());
+      std::memcpy(bytes.data(), &init, sizeof(init));
+    }
+    if (bytes.size() >= sizeof(wire::MessageHeader) && random() % 100 != 0) {
+      const wire::MessageHeader header{.kind = kinds[pick],
+                                       .bytes = static_cast<uint32_t>(bytes.size()),
+                                       .request = 1 + random() % 50};
+      std::memcpy(bytes.data(), &header, sizeof(header));
+    }
+    liar->SendBytes(bytes.data(), bytes.size());
+    if (random() % 16 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    if (random() % 4 == 0) liar->pipe().to_tenant.clear();
+    if (sent % 10'000 == 0) Neighbour(world, neighbour);
+  }
+  liar->pipe().dead = true;
+  ASSERT_TRUE(world.RunUntil([&] {
+    return world.host(0).daemon().sessions() == 1 && world.host(0).daemon().communicators() == 1;
+  }));
+  Neighbour(world, neighbour);
+  EXPECT_GT(sessions, 10u);
+  EXPECT_TRUE(world.host(0).log().Contains("session of process"));
+}
+
+}  // namespace
+}  // namespace mccs
