@@ -1,5 +1,7 @@
 #include "emulation/core/engine.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,9 +11,13 @@
 namespace mccs::emulation {
 namespace {
 
-// House rule for every wait: spin this long, then sleep.
+// House rule for every wait: spin this long, then sleep. After the first moment each look gives the
+// processor away: whoever will signal may be waiting for this very one.
 constexpr std::chrono::microseconds kSpin{20};
+constexpr std::chrono::microseconds kSpinAlone{3};
 constexpr int kPausesPerLook = 8;
+// The same for a program that asks again and again instead of waiting.
+constexpr int kQuestionsPerYield = 8;
 // The lock is held for well under a microsecond; going to sleep for it would cost many.
 constexpr int kLockAttempts = 200;
 // A question may do this much on the caller's thread.
@@ -262,7 +268,11 @@ void Engine::Wait(std::span<const Point> points) {
       spin_until = now + kSpin;
     } else if (now < spin_until) {
       lock.unlock();
-      for (int i = 0; i < kPausesPerLook; ++i) Pause();
+      if (now < spin_until - (kSpin - kSpinAlone)) {
+        for (int i = 0; i < kPausesPerLook; ++i) Pause();
+      } else {
+        sched_yield();
+      }
       lock = Acquire();
     } else {
       Sleep(lock, generation_, true, kLongestSleep);
@@ -272,7 +282,13 @@ void Engine::Wait(std::span<const Point> points) {
 }
 
 bool Engine::Poll(std::span<const Point> points) {
-  if (points.empty()) return true;
+  thread_local int futile = 0;
+  const bool reached = points.empty() || PollOnce(points);
+  if (!reached && ++futile % kQuestionsPerYield == 0) sched_yield();
+  return reached;
+}
+
+bool Engine::PollOnce(std::span<const Point> points) {
   Lock lock = Acquire();
   for (int step = 0; step < kPollSteps; ++step) {
     AdvanceInstant();

@@ -10,7 +10,8 @@
 //   that
 //                       is over already) is done there and then, as a GPU would within microseconds
 //   a waiting thread    does everything that it waits for, and whatever takes no time elsewhere;
-//                       then spins for 20 µs, then sleeps on the words that streams wait for
+//                       then spins for 20 µs, soon giving its processor away at each look (whoever
+//                       signals may need it), then sleeps on the words that streams wait for
 //   a question          (cuStreamQuery) does the same once and without the program's code
 //   the background      one thread, made at the first work that is left over: does what nobody has
 //   thread              taken up for 50 µs, and sleeps on the words when nobody else does
@@ -118,6 +119,7 @@ class Engine {
   };
 
   Lock Acquire();
+  bool PollOnce(std::span<const Point> points);
 
   // All below: the lock is held, and held again on return.
   std::shared_ptr<Stream> AddStream(const StreamOptions& options);
@@ -159,6 +161,8 @@ class Engine {
 
   enum class Background { kAbsent, kAwake, kAsleep };
   Background background_ = Background::kAbsent;
+  bool background_watches_ = false;  // asleep, but the words that streams wait for wake it
+  uint64_t background_seen_ = 0;     // `activity_` when it went to sleep
   std::atomic<uint32_t> background_bell_{0};
   bool callbacks_started_ = false;
   std::condition_variable callbacks_offered_;

@@ -43,6 +43,7 @@ void Engine::NudgeBackground() {
     return;
   }
   if (background_ != Background::kAsleep) return;
+  if (background_watches_ && background_seen_ == activity_) return;  // it knows all there is
   background_ = Background::kAwake;
   background_bell_.fetch_add(1, std::memory_order_relaxed);
   WakeAll(background_bell_);
@@ -102,6 +103,8 @@ void Engine::BackgroundLoop() {
     const bool watch = watching_ == 0 && !active_.empty();
     const bool doze = young || idle < kDozes;
     background_ = doze ? Background::kAwake : Background::kAsleep;
+    background_watches_ = watch;
+    background_seen_ = activity_;
     Sleep(lock, background_bell_, watch, young ? kGrace : doze ? kDoze : kDeepSleep);
     background_ = Background::kAwake;
   }

@@ -3,6 +3,8 @@
 #include "emulation/core/engine.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
@@ -336,6 +338,91 @@ TEST_P(EngineTest, EventsChainStreamsOfManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int counter : counters) EXPECT_EQ(counter, kRounds);
+}
+
+// ---- What waiting costs the others -----------------------------------------------------------
+
+// Times that threads of this process went to sleep.
+long Sleeps() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+TEST(EngineCost, AQuestionWithoutNewsWakesNobody) {
+  Engine& engine = NewEngine(8);
+  const auto stream = engine.CreateStream({.blocking = false});
+  wire::FenceLine line{};
+  const Point done = engine.Enqueue(stream, AtLeast(FenceWord(&line), 1));
+  constexpr int kQuestions = 200'000;
+  const long before = Sleeps();
+  for (int i = 0; i < kQuestions; ++i) ASSERT_FALSE(engine.Poll({&done, 1}));
+  constexpr long kFewLooks = 100;  // of the background thread, before it sleeps on the word
+  EXPECT_LT(Sleeps() - before, kFewLooks);
+  wire::SignalFence(line, 1);
+  EXPECT_TRUE(Becomes([&] { return engine.Poll({&done, 1}); }));
+}
+
+// Two threads on one processor: who waits must let the other one signal.
+class OneProcessor : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(sched_getaffinity(0, sizeof(before_), &before_), 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);  // threads made from here on inherit it
+  }
+  void TearDown() override { sched_setaffinity(0, sizeof(before_), &before_); }
+
+  // Answers `ready` = n by `done` = n, for n up to `rounds`.
+  static std::thread Answerer(wire::FenceLine& ready, wire::FenceLine& done, uint64_t rounds) {
+    return std::thread([&ready, &done, rounds] {
+      for (uint64_t n = 1; n <= rounds; ++n) {
+        while (ready.value.load(std::memory_order_acquire) < n) sched_yield();
+        wire::SignalFence(done, n);
+      }
+    });
+  }
+
+ private:
+  cpu_set_t before_;
+};
+
+TEST_F(OneProcessor, AWaitingThreadGivesTheProcessorToWhoSignals) {
+  Engine& engine = NewEngine(8);
+  const auto stream = engine.CreateStream({.blocking = false});
+  constexpr uint64_t kRounds = 2'000;
+  wire::FenceLine ready{};
+  wire::FenceLine done{};
+  std::thread answerer = Answerer(ready, done, kRounds);
+  const long before = Sleeps();
+  for (uint64_t n = 1; n <= kRounds; ++n) {
+    engine.Enqueue(stream, WriteWord{FenceWord(&ready), n});
+    engine.Enqueue(stream, AtLeast(FenceWord(&done), n));
+    Synchronise(engine, stream);
+  }
+  const long sleeps = Sleeps() - before;
+  answerer.join();
+  EXPECT_LT(sleeps, static_cast<long>(kRounds / 2));
+}
+
+TEST_F(OneProcessor, AThreadThatOnlyAsksGivesTheProcessorToWhoSignals) {
+  Engine& engine = NewEngine(8);
+  const auto stream = engine.CreateStream({.blocking = false});
+  constexpr uint64_t kRounds = 200;
+  constexpr long kQuestionsPerRound = 1'000;
+  wire::FenceLine ready{};
+  wire::FenceLine done{};
+  std::thread answerer = Answerer(ready, done, kRounds);
+  long questions = 0;
+  for (uint64_t n = 1; n <= kRounds; ++n) {
+    engine.Enqueue(stream, WriteWord{FenceWord(&ready), n});
+    const Point point = engine.Enqueue(stream, AtLeast(FenceWord(&done), n));
+    while (!engine.Poll({&point, 1})) ++questions;
+  }
+  answerer.join();
+  EXPECT_LT(questions, kQuestionsPerRound * static_cast<long>(kRounds));
 }
 
 }  // namespace
