@@ -29,9 +29,11 @@ absl::Status Free(void* memory) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
-  if (CUresult error = driver->MemFree(reinterpret_cast<CUdeviceptr>(memory)); error != CUDA_SUCCESS) {
-    return CudaError(*driver, error, absl::StrCat("ncclMemFree: cannot free address ",
-                                                  absl::Hex(reinterpret_cast<uintptr_t>(memory))));
+  if (CUresult error = driver->MemFree(reinterpret_cast<CUdeviceptr>(memory));
+      error != CUDA_SUCCESS) {
+    return CudaError(*driver, error,
+                     absl::StrCat("ncclMemFree: cannot free address ",
+                                  absl::Hex(reinterpret_cast<uintptr_t>(memory))));
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
 // ncclMemAlloc and ncclMemFree: device memory that every rank of the host's daemon can map.
 //
-// An ordinary allocation of the driver is exportable as it is (cuIpcGetMemHandle), so that is what a
-// caller gets.
+// An ordinary allocation of the driver is exportable as it is (cuIpcGetMemHandle), so that is what
+// a caller gets.
 #ifndef MCCS_SHIM_MEMORY_H_
 #define MCCS_SHIM_MEMORY_H_
 
