@@ -75,6 +75,17 @@ class Documents(unittest.TestCase):
                     missing += [f"{document}: {word}" for name in names if name not in known]
         self.assertEqual(missing, [], "the documents name what is not there (any more)")
 
+    def test_the_example_of_mccsd_shows_the_default_lanes(self):
+        code = (ROOT / "service/config.h").read_text()
+        example = (ROOT / "deploy/examples/mccsd.yaml").read_text()
+        for key, default, unit in [("channels", r"int channels = (\d+);", ""), ("slots", r"\.slots = (\d+)", ""),
+                                   ("slot_bytes", r"\.slot_bytes = (\d+)u << 10", "KiB"),
+                                   ("skew", r"uint32_t skew = (\d+);", "")]:
+            expected = re.search(default, code)
+            self.assertIsNotNone(expected, f"service/config.h: no default of {key} found")
+            shown = f"  {key}: {expected[1]}{unit}"
+            self.assertTrue(re.search(rf"(?m)^{shown}\b", example), f"the example lacks '{shown}'")
+
     def test_links_between_documents_lead_somewhere(self):
         dead = []
         for name in sorted(files()):
