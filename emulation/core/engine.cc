@@ -14,7 +14,7 @@ namespace {
 // House rule for every wait: spin this long, then sleep. After the first moment each look gives the
 // processor away: whoever will signal may be waiting for this very one.
 constexpr std::chrono::microseconds kSpin{20};
-constexpr std::chrono::microseconds kSpinAlone{3};
+constexpr std::chrono::microseconds kSpinAlone{1};
 constexpr int kPausesPerLook = 8;
 // The same for a program that asks again and again instead of waiting.
 constexpr int kQuestionsPerYield = 8;
