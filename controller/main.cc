@@ -9,13 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sd_notify.h"
-#include "base/state_files.h"
+#include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "base/yaml_config.h"
@@ -117,15 +116,15 @@ int Run(const ControllerConfig& config) {
     return kExitFailed;
   }
   const std::string endpoint = LocalEndpoint(config.listen, (*server)->port());
-  std::optional<StateFiles> files;
+  std::unique_ptr<StateDirectory> state;
   if (!config.state_dir.empty()) {
-    absl::StatusOr<StateFiles> written = StateFiles::Write(
-        config.state_dir, {{"pid", absl::StrCat(getpid(), "\n")}, {"endpoint", endpoint + "\n"}});
-    if (!written.ok()) {
-      log->Error(std::string(written.status().message()));
+    auto claimed = StateDirectory::Claim(config.state_dir, "mccs-controller");
+    if (claimed.ok()) state = *std::move(claimed);
+    const absl::Status published = state != nullptr ? state->Publish(endpoint) : claimed.status();
+    if (!published.ok()) {
+      log->Error(std::string(published.message()));
       return kExitFailed;
     }
-    files.emplace(*std::move(written));
   }
   const char* socket = std::getenv("NOTIFY_SOCKET");
   const std::string notify = socket != nullptr ? socket : "";

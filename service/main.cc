@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "base/reactor.h"
 #include "base/sd_notify.h"
+#include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 #include "service/agent/agent.h"
@@ -28,7 +29,6 @@
 #include "service/engine_loop.h"
 #include "service/frontend/unix_door.h"
 #include "service/process_limits.h"
-#include "service/state_directory.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "topology/host_discovery.h"
@@ -50,7 +50,7 @@ std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
 
 absl::Status Serve(const Config& config, Log& log) {
   RaiseProcessLimits(log);
-  MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir));
+  MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccsd"));
   MCCS_ASSIGN_OR_RETURN(auto reactor, Reactor::Create());
 
   sigset_t signals;
@@ -118,7 +118,7 @@ absl::Status Serve(const Config& config, Log& log) {
     daemon->AddDoor(std::move(door));
     log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
   }
-  MCCS_RETURN_IF_ERROR(state->Publish(daemon->endpoint()));
+  MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
   log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()), ", ",
            device.Description());
   const char* notify = std::getenv("NOTIFY_SOCKET");

@@ -1,0 +1,92 @@
+// mccsd's YAML: what is read, and how every mistake is told.
+#include "service/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class ServiceConfigTest : public testing::Test {
+ protected:
+  absl::StatusOr<Config> Read(const std::string& text) {
+    char path[] = "/tmp/mccs-config-XXXXXX";
+    const int fd = mkstemp(path);
+    close(fd);
+    std::ofstream(path) << text;
+    auto config = ReadConfig(path);
+    unlink(path);
+    return config;
+  }
+  std::string Refusal(const std::string& text) {
+    const auto config = Read(text);
+    return config.ok() ? "accepted" : std::string(config.status().message());
+  }
+};
+
+TEST_F(ServiceConfigTest, AnEmptyFileIsTheDefault) {
+  const auto config = Read("");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket, "/run/mccs/mccsd.sock");
+}
+
+TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
+  const auto config = Read(
+      "host: h7\nlisten: '10.0.0.7:7400'\ngpus: 4\nlog_level: warning\n"
+      "position: {pod: p1, rack: r2}\n"
+      "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
+      "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->host, "h7");
+  EXPECT_EQ(config->rack, "r2");
+  ASSERT_EQ(config->sockets.size(), 1u);
+  EXPECT_EQ(config->sockets[0].tenant, "blue");
+  EXPECT_EQ(config->sockets[0].mode, 0660u);
+  EXPECT_EQ(config->lanes.slot_bytes, 1u << 20);
+  EXPECT_EQ(config->channels, 4);
+}
+
+TEST_F(ServiceConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
+  const std::string text = Refusal("host: h0\nlanes:\n  chanels: 4\n");
+  EXPECT_THAT(text, HasSubstr(":3:3"));
+  EXPECT_THAT(text, HasSubstr("chanels"));
+}
+
+TEST_F(ServiceConfigTest, AWrongTypeIsNamedWithItsPlace) {
+  const std::string text = Refusal("host: h0\ngpus: many\n");
+  EXPECT_THAT(text, HasSubstr(":2:"));
+  EXPECT_THAT(text, HasSubstr("many"));
+}
+
+TEST_F(ServiceConfigTest, LimitsAreKept) {
+  EXPECT_THAT(Refusal("lanes: {channels: 0}"), HasSubstr("must be 1 to 32"));
+  EXPECT_THAT(Refusal("lanes: {channels: 33}"), HasSubstr("must be 1 to 32"));
+  EXPECT_THAT(Refusal("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
+  EXPECT_THAT(Refusal("lanes: {slots: 4, skew: 4}"), HasSubstr("less than slots"));
+  EXPECT_THAT(Refusal("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
+  EXPECT_THAT(Refusal("log_level: loud"), HasSubstr("loud"));
+  EXPECT_THAT(Refusal("listen: nowhere"), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(Refusal("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
+  EXPECT_THAT(Refusal("sockets: [{path: /a}]"), HasSubstr("tenant"));
+}
+
+TEST_F(ServiceConfigTest, AMissingFileIsNamed) {
+  EXPECT_THAT(std::string(ReadConfig("/nowhere/mccsd.yaml").status().message()), HasSubstr("/nowhere/mccsd.yaml"));
+}
+
+TEST(ParseEndpoint, TakesBothFamilies) {
+  EXPECT_EQ(*ParseEndpoint("10.0.0.1:7400"), (Endpoint{"10.0.0.1", 7400}));
+  EXPECT_EQ(*ParseEndpoint("[::1]:1"), (Endpoint{"::1", 1}));
+  for (const char* bad : {"", "host", "host:", ":1", "h:65536", "h:-1", "h:1x", "[]:"}) {
+    EXPECT_FALSE(ParseEndpoint(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace mccs
