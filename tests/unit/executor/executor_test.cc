@@ -1,0 +1,224 @@
+// The executor alone: two hosts' ring plan over simulated lanes and a device that a test can fill up.
+#include "service/executor/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <numeric>
+
+#include "algorithms/ring.h"
+#include "base/check.h"
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/transport/stream_lane.h"
+#include "tests/sim/sim_network.h"
+
+namespace mccs {
+namespace {
+
+constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
+
+// Takes one MemOp at a time and gives its token back one turn later.
+class NarrowDevice final : public Device {
+ public:
+  explicit NarrowDevice(size_t room) : room_(room), real_({}, std::make_unique<LocalImporter>()) {}
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
+    return real_.Import(offer);
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override { return real_.Allocate(bytes); }
+  bool Submit(const MemOp& op, MemToken token) override {
+    if (waiting_.size() >= room_) {
+      ++refused;
+      return false;
+    }
+    waiting_.push_back(token);
+    MCCS_CHECK(real_.Submit(op, token));
+    return true;
+  }
+  size_t Poll(std::span<MemToken> finished) override {
+    if (waiting_.empty()) return 0;
+    MemToken done[1];
+    MCCS_CHECK(real_.Poll(done) == 1);
+    finished[0] = done[0];
+    waiting_.pop_front();
+    return 1;
+  }
+  std::string Description() const override { return "narrow"; }
+
+  int refused = 0;
+
+ private:
+  const size_t room_;
+  CpuDevice real_;
+  std::deque<MemToken> waiting_;
+};
+
+// One rank on each of two hosts, one channel.
+class ExecutorTest : public testing::Test {
+ protected:
+  struct Host {
+    std::unique_ptr<DeviceMemory> slots, staging;
+    std::unique_ptr<SendLane> send;
+    std::unique_ptr<RecvLane> receive;
+    std::unique_ptr<Executor> executor;
+    std::vector<float> input, output;
+    std::optional<Plan> plan;
+    std::optional<Geometry> geometry;
+    RankMemory memory;
+    OperationBinding binding;
+  };
+
+  void Connect(Device& device) {
+    layout_.hosts = {{Rank(0)}, {Rank(1)}};
+    orders_.rings = {{HostIndex(0), HostIndex(1)}};
+    const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
+    for (Host& host : hosts_) {
+      host.slots = std::move(*device.Allocate(bytes));
+      host.staging = std::move(*device.Allocate(bytes));
+      host.send = transport_.MakeSendLane(kShape);
+      host.receive = transport_.MakeRecvLane(kShape, {host.slots->address(), bytes});
+      const ChannelResources channel{.send = host.send.get(),
+                                     .receive = host.receive.get(),
+                                     .staging = {host.staging->address(), bytes},
+                                     .shape = kShape};
+      host.executor = std::make_unique<Executor>(device, std::span(&channel, 1));
+    }
+    for (int h = 0; h < 2; ++h) {
+      const std::string to = "10.0.0." + std::to_string(2 - h);
+      auto listener = std::move(*network_.HostNetwork(to).Listen({to, 7000}));
+      hosts_[h].send->Attach(std::move(*network_.HostNetwork("10.0.0." + std::to_string(1 + h)).Connect({to, 7000}, {})));
+      std::unique_ptr<Connection> accepted;
+      while (accepted == nullptr) {
+        network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
+        accepted = std::move(*listener->Accept());
+      }
+      hosts_[1 - h].receive->Attach(std::move(accepted));
+    }
+  }
+
+  void Start(int h, OpKind kind, uint64_t count, uint8_t tag) {
+    Host& host = hosts_[h];
+    host.input.resize(2 * count);
+    host.output.assign(2 * count, -1);
+    std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
+    host.plan = *BuildRingPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_, HostIndex(h));
+    host.geometry.emplace(*host.plan, DataType::kFloat32, count, kShape.slot_bytes);
+    host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
+                   .output = reinterpret_cast<std::byte*>(host.output.data())};
+    host.binding = {.plan = &*host.plan,
+                    .geometry = &*host.geometry,
+                    .ranks = std::span(&host.memory, 1),
+                    .type = DataType::kFloat32};
+    host.binding.tag[0] = static_cast<std::byte>(tag);
+    host.executor->Start(host.binding);
+  }
+
+  // Turns until `hosts` are done; the status of the first that fails.
+  absl::Status Run(Device& device, std::vector<int> hosts, int turns = 100'000) {
+    for (int i = 0; i < turns; ++i) {
+      bool running = false;
+      for (Host& host : hosts_) {
+        host.send->Poll();
+        host.receive->Poll();
+      }
+      DispatchFinished(device);
+      for (int h : hosts) {
+        if (!hosts_[h].executor->running()) continue;
+        running = true;
+        if (auto moved = hosts_[h].executor->Poll(); !moved.ok()) return moved.status();
+      }
+      if (!running) return absl::OkStatus();
+      network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
+    }
+    return absl::DeadlineExceededError("still running");
+  }
+
+  void ExpectSum(uint64_t count) {
+    for (const Host& host : hosts_) {
+      for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(host.output[i], 2 * static_cast<float>(i) + 1000) << i;
+      ASSERT_EQ(host.output[count], -1) << "beyond the end";
+    }
+  }
+
+  SimClock clock_;
+  SimNetwork network_{clock_, 1};
+  StreamTransport transport_;
+  Layout layout_;
+  ChannelOrders orders_;
+  Host hosts_[2];
+};
+
+TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  for (int operation = 0; operation < 3; ++operation) {
+    for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 100'001, 1);  // 25 slots' worth through 2
+    ASSERT_TRUE(Run(device, {0, 1}).ok());
+    ExpectSum(100'001);
+  }
+}
+
+TEST_F(ExecutorTest, AFullDeviceIsAskedAgain) {
+  NarrowDevice device(1);
+  Connect(device);
+  for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 30'000, 1);
+  ASSERT_TRUE(Run(device, {0, 1}).ok());
+  ExpectSum(30'000);
+  EXPECT_GT(device.refused, 0);
+  EXPECT_TRUE(hosts_[0].executor->quiescent());
+}
+
+TEST_F(ExecutorTest, SlicesThatComeBeforeTheirOperationWaitInTheirSlots) {
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  Start(0, OpKind::kAllGather, 9000, 1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 2000)));
+  EXPECT_NE(hosts_[1].receive->Landed(0), Landing::kNotYet);
+  Start(1, OpKind::kAllGather, 9000, 1);
+  ASSERT_TRUE(Run(device, {0, 1}).ok());
+  for (const Host& host : hosts_) {
+    for (uint64_t i = 0; i < 9000; ++i) {
+      ASSERT_EQ(host.output[i], static_cast<float>(i));
+      ASSERT_EQ(host.output[9000 + i], static_cast<float>(1000 + i));
+    }
+  }
+}
+
+TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  Start(0, OpKind::kAllReduce, 1000, 1);
+  Start(1, OpKind::kAllReduce, 1000, 2);
+  EXPECT_TRUE(absl::IsInvalidArgument(Run(device, {0, 1})));
+  const bool first = hosts_[0].executor->foreign_tag().has_value();
+  const auto tag = hosts_[first ? 0 : 1].executor->foreign_tag();
+  ASSERT_TRUE(tag.has_value());
+  EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
+}
+
+// The lanes' owner hears of it; the executor neither ends nor aborts the daemon.
+TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  network_.Cut("10.0.0.1", "10.0.0.2");
+  auto listener = std::move(*network_.HostNetwork("10.0.0.2").Listen({"10.0.0.2", 7001}));
+  hosts_[0].send->Attach(std::move(*network_.HostNetwork("10.0.0.1").Connect({"10.0.0.2", 7001}, {})));
+  std::unique_ptr<Connection> liar;
+  while (liar == nullptr) {
+    network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
+    liar = std::move(*listener->Accept());
+  }
+  std::vector<std::byte> garbage(256, std::byte{0x5a});
+  const iovec piece{garbage.data(), garbage.size()};
+  ASSERT_TRUE(liar->Write({&piece, 1}).ok());
+  for (int i = 0; i < 100 && !absl::IsDataLoss(hosts_[0].send->status()); ++i) {
+    network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
+    hosts_[0].send->Poll();
+  }
+  ASSERT_TRUE(absl::IsDataLoss(hosts_[0].send->status()));
+  Start(0, OpKind::kAllReduce, 1000, 1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 50)));
+}
+
+}  // namespace
+}  // namespace mccs
