@@ -39,19 +39,24 @@ Verbosity Current() {
 
 void ReloadVerbosity() { verbosity.store(static_cast<int>(Read()), std::memory_order_relaxed); }
 
+bool Shows(Verbosity level) { return level <= Current(); }
+
 void Say(Verbosity level, std::string_view text) {
-  if (level > Current()) return;
+  if (Shows(level)) SayOn(stdout, level, text);
+}
+
+void SayOn(std::FILE* stream, Verbosity level, std::string_view text) {
   char host[64] = "";
   gethostname(host, sizeof(host) - 1);
-  std::printf("%s:%d:%ld MCCS %s%.*s\n", host, getpid(), syscall(SYS_gettid),
-              level == Verbosity::kWarn ? "WARN " : "INFO ", static_cast<int>(text.size()),
-              text.data());
-  std::fflush(stdout);
+  std::fprintf(stream, "%s:%d:%ld MCCS %s%.*s\n", host, getpid(), syscall(SYS_gettid),
+               level == Verbosity::kWarn ? "WARN " : "INFO ", static_cast<int>(text.size()),
+               text.data());
+  std::fflush(stream);
 }
 
 void SayVersionOnce() {
   static std::atomic<bool> said{false};
-  if (Current() < Verbosity::kVersion || said.exchange(true)) return;
+  if (!Shows(Verbosity::kVersion) || said.exchange(true)) return;
   std::printf("MCCS version %s (NCCL %d.%d.%d API)\n", kMccsVersion, NCCL_MAJOR, NCCL_MINOR,
               NCCL_PATCH);
   std::fflush(stdout);

@@ -5,6 +5,7 @@
 #ifndef MCCS_SHIM_DIAGNOSTICS_H_
 #define MCCS_SHIM_DIAGNOSTICS_H_
 
+#include <cstdio>
 #include <string_view>
 
 namespace mccs::shim {
@@ -14,7 +15,12 @@ enum class Verbosity { kNone = 0, kVersion = 1, kWarn = 2, kInfo = 3 };
 // Reads NCCL_DEBUG again (ncclResetDebugInit); otherwise it is read at the first use.
 void ReloadVerbosity();
 
+// Whether lines of this level are wanted.
+bool Shows(Verbosity level);
+
+// Says it where it is wanted; SayOn says it in any case, on a stream of its caller's choice.
 void Say(Verbosity level, std::string_view text);
+void SayOn(std::FILE* stream, Verbosity level, std::string_view text);
 
 // "MCCS version 0.1.0 (NCCL 2.28.9 API)", once per process.
 void SayVersionOnce();

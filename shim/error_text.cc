@@ -82,7 +82,7 @@ absl::Status FailureOf(const wire::CommRegion& region) {
   return StatusOf(error, std::string_view(text, strnlen(text, sizeof(region.failure.text))));
 }
 
-ncclResult_t Report(const absl::Status& status) {
+ncclResult_t Remember(const absl::Status& status) {
   if (status.ok()) return ncclSuccess;
   const std::string_view text(status.message().data(), status.message().size());
   Copy(text, thread_text);
@@ -90,8 +90,12 @@ ncclResult_t Report(const absl::Status& status) {
     std::lock_guard lock(process_text_mutex);
     Copy(text, process_text);
   }
-  Say(Verbosity::kWarn, text);
   return ResultOf(status);
+}
+
+ncclResult_t Report(const absl::Status& status) {
+  if (!status.ok()) Say(Verbosity::kWarn, {status.message().data(), status.message().size()});
+  return Remember(status);
 }
 
 const char* LastErrorText() {

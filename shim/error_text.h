@@ -34,8 +34,9 @@ inline absl::Status Unshared(const absl::Status& status) {
   return absl::Status(status.code(), status.message());
 }
 
-// Remembers the text for this thread's LastErrorText, says it under NCCL_DEBUG=WARN, and gives the
-// code. An ok status is ncclSuccess and leaves the text alone.
+// Remembers the text for this thread's LastErrorText and gives the code; Report besides says it
+// under NCCL_DEBUG=WARN. An ok status is ncclSuccess and leaves the text alone.
+ncclResult_t Remember(const absl::Status& status);
 ncclResult_t Report(const absl::Status& status);
 
 // The text of this thread's last error, else of the process's; "" if there was none. With a text

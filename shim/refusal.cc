@@ -1,16 +1,35 @@
 #include "shim/refusal.h"
 
+#include <mutex>
+#include <set>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
+#include "shim/diagnostics.h"
 #include "shim/error_text.h"
 #include "shim/group.h"
 
 namespace mccs::shim {
+namespace {
+
+bool IsFirstOf(const char* function) {
+  static std::mutex mutex;
+  static auto* const seen = new std::set<std::string_view>;  // used until the process's very end
+  std::lock_guard lock(mutex);
+  return seen->insert(function).second;
+}
+
+}  // namespace
 
 int Refuse(const char* function, const char* reason) {
   const absl::Status status =
       absl::UnimplementedError(absl::StrCat(function, " is not supported by MCCS: ", reason));
   if (Group::OfThisThread().open()) Group::OfThisThread().AddError(status);
-  return Report(status);
+  // On stderr, because a program may replace ncclGetLastError by its own (nccl-tests does) and keep
+  // stdout for its table.
+  const std::string_view text(status.message().data(), status.message().size());
+  if (Shows(Verbosity::kWarn) && IsFirstOf(function)) SayOn(stderr, Verbosity::kWarn, text);
+  return Remember(status);
 }
 
 }  // namespace mccs::shim

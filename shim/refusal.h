@@ -5,7 +5,7 @@
 namespace mccs::shim {
 
 // Remembers "NAME is not supported by MCCS: REASON" for ncclGetLastError, spoils the thread's open
-// group, and gives ncclInvalidUsage.
+// group, and gives ncclInvalidUsage. Under NCCL_DEBUG=WARN says it on stderr, once per function.
 int Refuse(const char* function, const char* reason);
 
 }  // namespace mccs::shim

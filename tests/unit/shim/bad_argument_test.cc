@@ -149,5 +149,30 @@ TEST_F(BadArguments, TextsBelongToTheirThread) {
   EXPECT_THAT(ncclGetErrorString(static_cast<ncclResult_t>(99)), HasSubstr("unknown"));
 }
 
+void SetDebug(const char* level) {
+  setenv("NCCL_DEBUG", level, 1);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  ncclResetDebugInit();
+#pragma GCC diagnostic pop
+}
+
+// A program may replace ncclGetLastError by its own (nccl-tests does), so the reason has a second
+// way.
+TEST_F(BadArguments, AnUnsupportedFunctionIsNamedOnceOnStderrUnderWarn) {
+  const auto refuse = [&] {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(ncclAlltoAll(data_, data_, 1, ncclInt, comms_[0], nullptr), ncclInvalidUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  SetDebug("VERSION");
+  EXPECT_EQ(refuse(), "");
+  SetDebug("WARN");
+  EXPECT_THAT(refuse(), HasSubstr("MCCS WARN ncclAlltoAll is not supported"));
+  EXPECT_EQ(refuse(), "");  // a training loop would fill the terminal
+  EXPECT_THAT(LastError(), HasSubstr("ncclAlltoAll is not supported"));
+  SetDebug("");
+}
+
 }  // namespace
 }  // namespace mccs
