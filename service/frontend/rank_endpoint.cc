@@ -105,26 +105,27 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
-  const std::string who = absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ");
+  auto refused = [&](const auto&... why) {  // Texts are made for bad records only: this is the hot path.
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ", why...));
+  };
   if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
-    return absl::InvalidArgumentError(absl::StrCat(who, "work ring is corrupt: call #", sequence_ + 1,
-                                                   " was to come"));
+    return refused("work ring is corrupt: call #", sequence_ + 1, " was to come");
   }
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
       static_cast<int>(record.redop) > static_cast<int>(ReduceOp::kAvg)) {
-    return absl::InvalidArgumentError(absl::StrCat(who, "unknown kind ", static_cast<int>(record.op), ", type ",
-                                                   static_cast<int>(record.type), " or operator ",
-                                                   static_cast<int>(record.redop)));
+    return refused("unknown kind ", static_cast<int>(record.op), ", type ", static_cast<int>(record.type),
+                   " or operator ", static_cast<int>(record.redop));
   }
   if (record.op == OpKind::kBroadcast && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
-    return absl::InvalidArgumentError(absl::StrCat(who, "root ", record.root_or_peer, " of ", ranks_, " ranks"));
+    return refused("root ", record.root_or_peer, " of ", ranks_, " ranks");
   }
   if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(ranks_)) {
-    return absl::InvalidArgumentError(absl::StrCat(who, "count ", record.count, " is too large"));
+    return refused("count ", record.count, " is too large");
   }
   MCCS_RETURN_IF_ERROR(AddFence(record));
   if (absl::Status status = ResolveBuffers(record); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(who, std::string(status.message())));
+    return refused(std::string(status.message()));
   }
   sequence_ = record.sequence;
   return absl::OkStatus();
