@@ -22,8 +22,7 @@ namespace {
 
 constexpr char kHowToStart[] =
     "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or "
-    "point "
-    "MCCS_SOCKET at its socket";
+    "point MCCS_SOCKET at its socket";
 
 absl::Status SetTimeouts(int socket, std::chrono::milliseconds limit) {
   const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};

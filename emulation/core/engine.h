@@ -7,8 +7,8 @@
 //
 // Who moves things forward:
 //   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait
-//   that
-//                       is over already) is done there and then, as a GPU would within microseconds
+//                       that is over already) is done there and then, as a GPU would within
+//                       microseconds
 //   a waiting thread    does everything that it waits for, and whatever takes no time elsewhere;
 //                       then spins for 20 µs, soon giving its processor away at each look (whoever
 //                       signals may need it), then sleeps on the words that streams wait for
@@ -60,8 +60,8 @@ struct HardwareQueue {
   bool running = false;   // somebody does the head's work without the lock
   bool offered = false;   // the head is left to the callback thread
   bool active = false;    // has entries, and is in the engine's list
-  uint64_t seen_by_background =
-      ~uint64_t{0};   // `finished` when the background thread saw the head ready
+  // `finished` when the background thread saw the head ready
+  uint64_t seen_by_background = ~uint64_t{0};
   uint64_t mark = 0;  // of the search for needed queues
 };
 
