@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -20,7 +21,7 @@ class SimChannel final : public TenantChannel {
     if (pipe_->to_daemon.empty()) return false;
     const std::vector<std::byte>& bytes = pipe_->to_daemon.front();
     message->size = std::min(bytes.size(), message->bytes.size());
-    std::memcpy(message->bytes.data(), bytes.data(), message->size);
+    std::copy_n(bytes.begin(), message->size, message->bytes.begin());
     pipe_->to_daemon.pop_front();
     return true;
   }
