@@ -113,7 +113,6 @@ TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
   EXPECT_EQ(daemon().communicators(), 0u);
 }
 
-// The roster would come from a meeting that the tenant itself holds, with whatever numbers it likes.
 TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
   ASSERT_TRUE(tenant_.Greet());
   auto id = tenant_.GetUniqueId();
