@@ -50,7 +50,9 @@ absl::StatusOr<SharedRegion> SharedRegion::Map(UniqueFd fd) {
   }
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "fstat of shared memory");
-  return MapWhole(std::move(fd), static_cast<size_t>(info.st_size));
+  absl::StatusOr<SharedRegion> region = MapWhole(std::move(fd), static_cast<size_t>(info.st_size));
+  if (region.ok()) region->fd_.Reset();
+  return region;
 }
 
 absl::StatusOr<SharedRegion> SharedRegion::MapWhole(UniqueFd fd, size_t bytes) {

@@ -23,11 +23,12 @@ class SharedRegion {
   static absl::StatusOr<SharedRegion> Create(const std::string& name, size_t bytes);
 
   // Maps a region that another process made, all of it, read and write. Refuses one that could
-  // still shrink (kInvalidArgument).
+  // still shrink (kInvalidArgument). The descriptor is closed: the mapping needs none.
   static absl::StatusOr<SharedRegion> Map(UniqueFd fd);
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  // To be given to others; of the maker's region alone.
   int fd() const { return fd_.get(); }
 
  private:

@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -281,6 +284,23 @@ TEST_F(Lifecycle, HundredsOfCommunicatorsComeAndGo) {
 }
 
 // ---- Aborting --------------------------------------------------------------------------------
+
+// Elastic jobs abort and make communicators for weeks, with a limit of 1024 descriptors.
+TEST_F(Lifecycle, ACommunicatorCostsNoDescriptor) {
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  MakeRanks(1);
+  ASSERT_EQ(ncclCommAbort(std::exchange(comms_, {})[0]), ncclSuccess);
+  const auto before = descriptors();
+  constexpr int kRounds = 50;
+  for (int i = 0; i < kRounds; ++i) {
+    MakeRanks(1);
+    ASSERT_EQ(ncclCommAbort(std::exchange(comms_, {})[0]), ncclSuccess);
+  }
+  EXPECT_LE(descriptors() - before, kRounds);  // the fake daemon keeps its ends, in this process
+}
 
 TEST_F(Lifecycle, AbortReleasesStreamsThatWait) {
   MakeRanks(2);
