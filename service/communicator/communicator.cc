@@ -272,11 +272,12 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
     }
     leaving_.push_back(draining.port);
   }
-  forming_.reset();
+  if (forming_ != nullptr && forming_->Parted()) forming_.reset();
   reporter_.Report(work(), failure_);
 }
 
 bool Communicator::PollClosing() {
+  if (state_ == State::kFailed && forming_ != nullptr && forming_->Parted()) forming_.reset();
   if (state_ == State::kFailed && loop_ != nullptr && loop_->quiescent()) {
     work_at_end_ = work();
     loop_.reset();  // With the lanes, the last that points to tenants' memory.
@@ -289,7 +290,7 @@ bool Communicator::PollClosing() {
                                  [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return moved;
   if (state_ == State::kFailed) {
-    if (loop_ != nullptr) return moved;
+    if (loop_ != nullptr || forming_ != nullptr) return moved;
     const MonotonicNs now = env_.access.clock->Now();
     if (closing_deadline_ == 0) closing_deadline_ = now + kFarewellPatienceNs;
     const bool told = formation_.star == nullptr || formation_.star->flushed();
@@ -323,7 +324,9 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kForming: return forming_->NextDeadline();
     case State::kActive:
       return std::min(reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline());
-    case State::kFailed: return closing_deadline_ != 0 ? closing_deadline_ : kNever;
+    case State::kFailed:
+      if (forming_ != nullptr) return forming_->PartBy();
+      return closing_deadline_ != 0 ? closing_deadline_ : kNever;
     case State::kClosed: break;
   }
   return kNever;

@@ -44,6 +44,9 @@ class Forming {
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
+  // After Withdraw: they have been told, and this may go. Ask again when bytes arrive, at PartBy() at last.
+  bool Parted() { return joining_ == nullptr || joining_->Parted(); }
+  MonotonicNs PartBy() const { return joining_->NextDeadline(); }
 
   // One more local rank. REQUIRES: state() is kJoining.
   void Join(const JoinRequest& request);

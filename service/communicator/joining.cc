@@ -17,6 +17,7 @@ Joining::Joining(const JoiningOptions& options)
 void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
 MonotonicNs Joining::NextDeadline() const {
+  if (part_by_ != 0) return part_by_;
   return link_ == nullptr && dial_ == nullptr ? dial_again_at_ : next_log_;
 }
 
@@ -85,6 +86,18 @@ void Joining::Withdraw(const absl::Status& why) {
   message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
   message.mutable_failed()->set_text(std::string(why.message()));
   link_->Send(message);
+  part_by_ = options_.access.clock->Now() + kPartingNs;
+}
+
+bool Joining::Parted() {
+  if (link_ == nullptr || options_.access.clock->Now() >= part_by_) return true;
+  link_->Poll();
+  for (;;) {
+    const auto message = link_->Receive();
+    if (!message.ok()) return true;
+    if (!message->has_value()) return false;
+    if ((*message)->has_refused() || (*message)->has_roster()) return true;
+  }
 }
 
 std::string Joining::DescribeMissing() const {

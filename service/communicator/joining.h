@@ -35,6 +35,9 @@ struct JoiningOptions {
   Log* log = nullptr;
 };
 
+// How long a host that gives up waits for the rendezvous to hear it.
+inline constexpr int64_t kPartingNs = kNsPerSec;
+
 class Joining {
  public:
   explicit Joining(const JoiningOptions& options);
@@ -48,6 +51,9 @@ class Joining {
 
   // This host gives up: the rendezvous tells the others why.
   void Withdraw(const absl::Status& why);
+  // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too long. A link
+  // that is closed before, with a message of the rendezvous unread, may take our last words with it.
+  bool Parted();
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
@@ -60,6 +66,7 @@ class Joining {
   const CommId id_;
   MonotonicNs next_log_;
   MonotonicNs dial_again_at_ = 0;
+  MonotonicNs part_by_ = 0;  // after Withdraw
   std::unique_ptr<Dial> dial_;      // until the link stands
   std::unique_ptr<PeerLink> link_;  // then
   std::vector<peer::Join> waiting_;
