@@ -250,12 +250,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   const std::string text = absl::StrCat("communicator ", FormatCommId(id()), ": ", std::string(why.message()));
   env_.log->Warning(text);
   const absl::Status named(why.code(), text);
-  if (formation_.star != nullptr && tell_others) {
-    peer::Message message;
-    message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-    message.mutable_failed()->set_text(std::string(why.message()));
-    formation_.star->Broadcast(message);
-  }
+  if (formation_.star != nullptr && tell_others) formation_.star->Broadcast(FailedMessage(why));
   for (const LocalRank& local : locals_) {
     if (local.port == nullptr) continue;
     if (forming) {

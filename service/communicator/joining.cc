@@ -82,10 +82,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
 
 void Joining::Withdraw(const absl::Status& why) {
   if (link_ == nullptr) return;
-  peer::Message message;
-  message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_failed()->set_text(std::string(why.message()));
-  link_->Send(message);
+  link_->Send(FailedMessage(why));
   part_by_ = options_.access.clock->Now() + kPartingNs;
 }
 

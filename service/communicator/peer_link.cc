@@ -17,6 +17,13 @@ constexpr size_t kMaxPeerTextBytes = 2048;
 
 }  // namespace
 
+peer::Message FailedMessage(const absl::Status& why) {
+  peer::Message message;
+  message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_failed()->set_text(std::string(why.message()));
+  return message;
+}
+
 absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
   const bool known = code > 0 && code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
   std::string line = text.substr(0, kMaxPeerTextBytes);

@@ -28,6 +28,9 @@ inline constexpr int kPeerMessagesPerTurn = 64;
 // A failure that a peer tells of: never OK, whatever its code, and one line.
 absl::Status StatusFromPeer(uint32_t code, const std::string& text);
 
+// "Nothing more will succeed, because": what StatusFromPeer reads at the other end.
+peer::Message FailedMessage(const absl::Status& why);
+
 class PeerLink {
  public:
   explicit PeerLink(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}

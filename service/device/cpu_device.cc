@@ -11,17 +11,11 @@ namespace mccs {
 
 namespace {
 
-constexpr unsigned kMostDefaultWorkers = 2;
-
 size_t BytesMoved(const MemOp& op) {
   return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
 }
 
 }  // namespace
-
-int DefaultCpuWorkers(unsigned cores) {
-  return cores < 2 ? 0 : static_cast<int>(std::min(kMostDefaultWorkers, cores - 1));
-}
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer)
     : options_(options), importer_(std::move(importer)) {

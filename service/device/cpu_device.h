@@ -26,9 +26,6 @@ struct CpuDeviceOptions {
   size_t inline_bytes = 256 << 10;
 };
 
-// For a daemon on a machine with so many cores: its engine works too, and tenants want some.
-int DefaultCpuWorkers(unsigned cores);
-
 // With workers, Poll() runs a queued operation itself when none has finished: call it for as long as
 // operations are in flight.
 class CpuDevice final : public Device {
