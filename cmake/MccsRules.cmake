@@ -22,8 +22,10 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+  # Paths inside the tree count relative to it, so that a second clone finds what the first has compiled.
+  set(MCCS_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${MCCS_LAUNCHER}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${MCCS_LAUNCHER}")
 endif()
 
 # mccs_library(NAME SOURCES ... [DEPS ...]): a static library; headers are found from the repository's root.
