@@ -40,13 +40,14 @@ ReduceOp WireOp(int op) {
 }
 
 absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
-  if (call.type < 0 || call.type >= kDataTypes) return Bad(call, "unknown datatype ", call.type);
-  if (Reduces(call.kind) && (call.op < 0 || call.op >= ncclNumOps)) {
-    return Bad(call, "unknown reduction operator ", call.op,
+  if (call.payload.type < 0 || call.payload.type >= kDataTypes)
+    return Bad(call, "unknown datatype ", call.payload.type);
+  if (Reduces(call.kind) && (call.extras.op < 0 || call.extras.op >= ncclNumOps)) {
+    return Bad(call, "unknown reduction operator ", call.extras.op,
                " (an operator belongs to the communicator that it was created for)");
   }
-  if (HasRoot(call.kind) && (call.root < 0 || call.root >= comm.ranks())) {
-    return Bad(call, "root ", call.root, " is not a rank of the communicator, which has ",
+  if (HasRoot(call.kind) && (call.extras.root < 0 || call.extras.root >= comm.ranks())) {
+    return Bad(call, "root ", call.extras.root, " is not a rank of the communicator, which has ",
                comm.ranks());
   }
   return absl::OkStatus();
@@ -62,10 +63,10 @@ absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicato
   const auto ranks = static_cast<uint64_t>(comm.ranks());
   uint64_t block;
   uint64_t whole;
-  if (__builtin_mul_overflow(uint64_t{call.count}, SizeOf(static_cast<DataType>(call.type)),
-                             &block) ||
+  if (__builtin_mul_overflow(uint64_t{call.payload.count},
+                             SizeOf(static_cast<DataType>(call.payload.type)), &block) ||
       __builtin_mul_overflow(block, ranks, &whole)) {
-    return Bad(call, "count ", call.count, " is more than any memory holds");
+    return Bad(call, "count ", call.payload.count, " is more than any memory holds");
   }
   switch (call.kind) {
     case OpKind::kAllGather:
@@ -73,7 +74,7 @@ absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicato
     case OpKind::kReduceScatter:
       return Sides{whole, block};
     case OpKind::kBroadcast:
-      return Sides{comm.rank() == call.root ? block : 0, block};
+      return Sides{comm.rank() == call.extras.root ? block : 0, block};
     default:
       return Sides{block, block};
   }
@@ -83,11 +84,12 @@ absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicato
 absl::Status ResolveBuffers(const CollectiveCall& call, const Sides& sides, Communicator& comm,
                             wire::WorkRecord& record) {
   RecentBuffers& buffers = comm.submit_side().buffers;
-  const bool one_buffer = call.send == call.recv && sides.send_bytes == sides.recv_bytes;
+  const bool one_buffer =
+      call.payload.send == call.payload.recv && sides.send_bytes == sides.recv_bytes;
   if (sides.send_bytes > 0) {
     MCCS_ASSIGN_OR_RETURN(record.send, buffers.Resolve({.function = call.function,
                                                         .argument = "sendbuff",
-                                                        .address = call.send,
+                                                        .address = call.payload.send,
                                                         .bytes = sides.send_bytes}));
   }
   if (one_buffer) {
@@ -96,7 +98,7 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const Sides& sides, Comm
   }
   MCCS_ASSIGN_OR_RETURN(record.recv, buffers.Resolve({.function = call.function,
                                                       .argument = "recvbuff",
-                                                      .address = call.recv,
+                                                      .address = call.payload.recv,
                                                       .bytes = sides.recv_bytes}));
   return absl::OkStatus();
 }
@@ -108,17 +110,17 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   }
   MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
-  if (call.count == 0) return absl::OkStatus();
+  if (call.payload.count == 0) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const Sides sides, MeasureSides(call, *comm));
-  if (sides.send_bytes > 0 && call.send == nullptr) return Bad(call, "sendbuff is NULL");
-  if (call.recv == nullptr) return Bad(call, "recvbuff is NULL");
+  if (sides.send_bytes > 0 && call.payload.send == nullptr) return Bad(call, "sendbuff is NULL");
+  if (call.payload.recv == nullptr) return Bad(call, "recvbuff is NULL");
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;
-  record.type = static_cast<DataType>(call.type);
-  record.redop = Reduces(call.kind) ? WireOp(call.op) : ReduceOp::kSum;
-  record.root_or_peer = HasRoot(call.kind) ? call.root : 0;
-  record.count = call.count;
+  record.type = static_cast<DataType>(call.payload.type);
+  record.redop = Reduces(call.kind) ? WireOp(call.extras.op) : ReduceOp::kSum;
+  record.root_or_peer = HasRoot(call.kind) ? call.extras.root : 0;
+  record.count = call.payload.count;
   {
     std::lock_guard lock(comm->submit_mutex());
     ScopedContext context(comm->driver(), comm->context());

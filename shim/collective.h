@@ -11,19 +11,27 @@
 
 namespace mccs::shim {
 
-// One call as the program made it. What an operation does not have stays at its default. Type and
-// operator are plain numbers: a program may pass any, and an enumeration must not hold them.
+// One call as the program made it. Type and operator are plain numbers: a program may pass any, and
+// an enumeration must not hold them.
 struct CollectiveCall {
+  struct Payload {
+    const void* send;
+    void* recv;
+    size_t count;  // as the NCCL call counts it
+    int type;      // ncclDataType_t
+  };
+  // What only some operations have; the others leave it at its default.
+  struct Extras {
+    int op = ncclSum;  // ncclRedOp_t
+    int root = 0;
+  };
+
   std::string_view function;  // "ncclAllReduce"
   OpKind kind;
-  const void* send;
-  void* recv;
-  size_t count;      // as the NCCL call counts it
-  int type;          // ncclDataType_t
-  int op = ncclSum;  // ncclRedOp_t
-  int root = 0;
   ncclComm_t comm;
   cudaStream_t stream;
+  Payload payload;
+  Extras extras = {};
 };
 
 // Checks every argument, names the buffers as the daemon knows them and adds the operation to this

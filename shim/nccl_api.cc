@@ -1,4 +1,4 @@
-// The exported functions that work: thin doors to group, lifecycle and collective.
+// The exported functions that work, but for the collectives: thin doors to group and lifecycle.
 //
 // ncclGetVersion answers the version of the header that we are built with (2.28.9): what a program
 // may expect of us is what that version offered. The names of newer ones are exported too, because
@@ -6,7 +6,6 @@
 #include <nccl.h>
 
 #include "absl/strings/str_cat.h"
-#include "shim/collective.h"
 #include "shim/diagnostics.h"
 #include "shim/error_text.h"
 #include "shim/exported.h"
@@ -37,10 +36,34 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   return ncclSuccess;
 }
 
+// A registration is a hint that costs nothing, because buffers are exported when first used.
+// `Handle`: void* or ncclWindow_t.
+template <typename Handle>
+ncclResult_t AddRegistration(const char* function, ncclComm_t comm, const void* buffer,
+                             Handle* handle) {
+  if (buffer == nullptr) return BadArgument(absl::StrCat(function, ": buff is NULL"));
+  return AnswerAbout(function, comm, handle, [](Communicator& found) {
+    return static_cast<Handle>(found.AddRegistration());
+  });
+}
+
+struct Removal {
+  const char* function;
+  const char* given_by;  // the function whose handles it takes
+};
+ncclResult_t RemoveRegistration(const Removal& removal, ncclComm_t comm, void* handle) {
+  bool known = false;
+  const ncclResult_t result = AnswerAbout(removal.function, comm, &known, [&](Communicator& found) {
+    return found.RemoveRegistration(handle);
+  });
+  if (result != ncclSuccess || known) return result;
+  return BadArgument(
+      absl::StrCat(removal.function, ": this handle was not given by ", removal.given_by));
+}
+
 }  // namespace
 }  // namespace mccs::shim
 
-using mccs::OpKind;
 namespace shim = mccs::shim;
 
 // ---- Start and end ---------------------------------------------------------------------------
@@ -154,80 +177,6 @@ MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t*) {
 }
 MCCS_ALSO_WEAK(ncclGroupSimulateEnd);
 
-// ---- Collectives -----------------------------------------------------------------------------
-
-MCCS_EXPORT ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count,
-                                        ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                        cudaStream_t stream) {
-  return shim::Post({.function = "ncclAllReduce",
-                     .kind = OpKind::kAllReduce,
-                     .send = send,
-                     .recv = recv,
-                     .count = count,
-                     .type = type,
-                     .op = op,
-                     .comm = comm,
-                     .stream = stream});
-}
-MCCS_ALSO_WEAK(ncclAllReduce);
-
-MCCS_EXPORT ncclResult_t pncclAllGather(const void* send, void* recv, size_t count,
-                                        ncclDataType_t type, ncclComm_t comm, cudaStream_t stream) {
-  return shim::Post({.function = "ncclAllGather",
-                     .kind = OpKind::kAllGather,
-                     .send = send,
-                     .recv = recv,
-                     .count = count,
-                     .type = type,
-                     .comm = comm,
-                     .stream = stream});
-}
-MCCS_ALSO_WEAK(ncclAllGather);
-
-MCCS_EXPORT ncclResult_t pncclReduceScatter(const void* send, void* recv, size_t count,
-                                            ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                            cudaStream_t stream) {
-  return shim::Post({.function = "ncclReduceScatter",
-                     .kind = OpKind::kReduceScatter,
-                     .send = send,
-                     .recv = recv,
-                     .count = count,
-                     .type = type,
-                     .op = op,
-                     .comm = comm,
-                     .stream = stream});
-}
-MCCS_ALSO_WEAK(ncclReduceScatter);
-
-MCCS_EXPORT ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count,
-                                        ncclDataType_t type, int root, ncclComm_t comm,
-                                        cudaStream_t stream) {
-  return shim::Post({.function = "ncclBroadcast",
-                     .kind = OpKind::kBroadcast,
-                     .send = send,
-                     .recv = recv,
-                     .count = count,
-                     .type = type,
-                     .root = root,
-                     .comm = comm,
-                     .stream = stream});
-}
-MCCS_ALSO_WEAK(ncclBroadcast);
-
-MCCS_EXPORT ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root,
-                                    ncclComm_t comm, cudaStream_t stream) {
-  return shim::Post({.function = "ncclBcast",
-                     .kind = OpKind::kBroadcast,
-                     .send = buffer,
-                     .recv = buffer,
-                     .count = count,
-                     .type = type,
-                     .root = root,
-                     .comm = comm,
-                     .stream = stream});
-}
-MCCS_ALSO_WEAK(ncclBcast);
-
 // ---- Memory -----------------------------------------------------------------------------------
 
 MCCS_EXPORT ncclResult_t pncclMemAlloc(void** memory, size_t bytes) {
@@ -238,42 +187,27 @@ MCCS_ALSO_WEAK(ncclMemAlloc);
 MCCS_EXPORT ncclResult_t pncclMemFree(void* memory) { return shim::FreeMemory(memory); }
 MCCS_ALSO_WEAK(ncclMemFree);
 
-// ---- Registration: a hint that costs nothing, because buffers are exported when first used -----
+// ---- Registration -----------------------------------------------------------------------------
 
 MCCS_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buffer, size_t,
                                            void** handle) {
-  if (buffer == nullptr) return shim::BadArgument("ncclCommRegister: buff is NULL");
-  return shim::AnswerAbout("ncclCommRegister", comm, handle,
-                           [](shim::Communicator& found) { return found.AddRegistration(); });
+  return shim::AddRegistration("ncclCommRegister", comm, buffer, handle);
 }
 MCCS_ALSO_WEAK(ncclCommRegister);
 
 MCCS_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
-  bool known = false;
-  const ncclResult_t result = shim::AnswerAbout(
-      "ncclCommDeregister", comm, &known,
-      [&](shim::Communicator& found) { return found.RemoveRegistration(handle); });
-  if (result != ncclSuccess || known) return result;
-  return shim::BadArgument("ncclCommDeregister: this handle was not given by ncclCommRegister");
+  return shim::RemoveRegistration({"ncclCommDeregister", "ncclCommRegister"}, comm, handle);
 }
 MCCS_ALSO_WEAK(ncclCommDeregister);
 
 MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t,
                                                  ncclWindow_t* window, int) {
-  if (buffer == nullptr) return shim::BadArgument("ncclCommWindowRegister: buff is NULL");
-  return shim::AnswerAbout("ncclCommWindowRegister", comm, window, [](shim::Communicator& found) {
-    return static_cast<ncclWindow_t>(found.AddRegistration());
-  });
+  return shim::AddRegistration("ncclCommWindowRegister", comm, buffer, window);
 }
 MCCS_ALSO_WEAK(ncclCommWindowRegister);
 
 MCCS_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  bool known = false;
-  const ncclResult_t result = shim::AnswerAbout(
-      "ncclCommWindowDeregister", comm, &known,
-      [&](shim::Communicator& found) { return found.RemoveRegistration(window); });
-  if (result != ncclSuccess || known) return result;
-  return shim::BadArgument(
-      "ncclCommWindowDeregister: this handle was not given by ncclCommWindowRegister");
+  return shim::RemoveRegistration({"ncclCommWindowDeregister", "ncclCommWindowRegister"}, comm,
+                                  window);
 }
 MCCS_ALSO_WEAK(ncclCommWindowDeregister);

@@ -1,0 +1,38 @@
+// The exported collectives: a row each.
+#include <nccl.h>
+
+#include "shim/collective.h"
+#include "shim/exported.h"
+
+using mccs::OpKind;
+
+// Defines ncclNAME with these parameters, which the communicator and the stream follow as in all
+// collectives. The rest tells what of them is the call's payload {send, recv, count, type} and,
+// where it has any, what are its extras {.op, .root}.
+#define MCCS_COLLECTIVE(name, kind, parameters, ...)                          \
+  MCCS_EXPORT ncclResult_t pnccl##name(MCCS_LIST parameters, ncclComm_t comm, \
+                                       cudaStream_t stream) {                 \
+    return mccs::shim::Post({"nccl" #name, kind, comm, stream, __VA_ARGS__}); \
+  }                                                                           \
+  MCCS_ALSO_WEAK(nccl##name)
+#define MCCS_LIST(...) __VA_ARGS__
+
+MCCS_COLLECTIVE(AllReduce, OpKind::kAllReduce,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op),
+                {send, recv, count, type}, {.op = op});
+
+MCCS_COLLECTIVE(ReduceScatter, OpKind::kReduceScatter,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op),
+                {send, recv, count, type}, {.op = op});
+
+MCCS_COLLECTIVE(AllGather, OpKind::kAllGather,
+                (const void* send, void* recv, size_t count, ncclDataType_t type),
+                {send, recv, count, type});
+
+MCCS_COLLECTIVE(Broadcast, OpKind::kBroadcast,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, int root),
+                {send, recv, count, type}, {.root = root});
+
+MCCS_COLLECTIVE(Bcast, OpKind::kBroadcast,
+                (void* buffer, size_t count, ncclDataType_t type, int root),
+                {buffer, buffer, count, type}, {.root = root});
