@@ -25,6 +25,15 @@
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \
   extern "C" CUresult MCCS_JOIN(name, suffix) parameters { return name(__VA_ARGS__); }
 
+// Defines `name` and its per-thread variant from one list of parameters, of which one is `stream`;
+// both return `call`.
+#define MCCS_STREAM_CALL(name, call, ...)                  \
+  extern "C" CUresult name(__VA_ARGS__) { return call; }   \
+  extern "C" CUresult MCCS_JOIN(name, ptsz)(__VA_ARGS__) { \
+    stream = ::mccs::emulation::OwnStream(stream);         \
+    return call;                                           \
+  }
+
 namespace mccs::emulation {
 
 // Stream 0 of a per-thread variant.

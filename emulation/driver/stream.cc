@@ -7,12 +7,24 @@
 using mccs::emulation::OwnStream;
 using mccs::emulation::Point;
 using mccs::emulation::ProgramCode;
+using mccs::emulation::Session;
 using mccs::emulation::Stream;
 using mccs::emulation::StreamKind;
 
 namespace {
 
 constexpr int kGreatestPriority = -5;
+
+// What `ask` says of a stream.
+template <typename Answer, typename Ask>
+CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
+  MCCS_ENTER_CONTEXT(session);
+  const std::shared_ptr<Stream> found = session.FindStream(stream);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (answer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *answer = ask(session, *found);
+  return CUDA_SUCCESS;
+}
 
 }  // namespace
 
@@ -107,80 +119,30 @@ MCCS_PER_THREAD(cuStreamAddCallback, ptsz,
                 (CUstream stream, CUstreamCallback callback, void* data, unsigned int flags),
                 OwnStream(stream), callback, data, flags)
 
-CUresult cuStreamGetPriority(CUstream stream, int* priority) {
-  MCCS_ENTER_CONTEXT(session);
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (priority == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *priority = found->options.priority;
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamGetPriority, ptsz, (CUstream stream, int* priority), OwnStream(stream),
-                priority)
+}  // extern "C"
 
-CUresult cuStreamGetFlags(CUstream stream, unsigned int* flags) {
-  MCCS_ENTER_CONTEXT(session);
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->options.blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING;
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamGetFlags, ptsz, (CUstream stream, unsigned int* flags), OwnStream(stream),
-                flags)
+// A function that tells `value` of a stream, in words of `session` and `found`.
+#define MCCS_STREAM_QUESTION(name, Answer, value)                                              \
+  MCCS_STREAM_CALL(name,                                                                       \
+                   Tell(stream, answer,                                                        \
+                        []([[maybe_unused]] const Session& session,                            \
+                           [[maybe_unused]] const Stream& found) -> Answer { return value; }), \
+                   CUstream stream, Answer* answer)
 
-CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
-  MCCS_ENTER_CONTEXT(session);
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *id = found->id;
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamGetId, ptsz, (CUstream stream, unsigned long long* id), OwnStream(stream),
-                id)
-
-CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
-  MCCS_ENTER_CONTEXT(session);
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = found->options.gpu;
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice* device), OwnStream(stream),
-                device)
-
-CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  MCCS_ENTER_CONTEXT(session);
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = session.ContextOf(found->options.gpu);
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext* context), OwnStream(stream),
-                context)
-
+MCCS_STREAM_QUESTION(cuStreamGetPriority, int, found.options.priority)
+MCCS_STREAM_QUESTION(cuStreamGetFlags, unsigned int,
+                     found.options.blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING)
+MCCS_STREAM_QUESTION(cuStreamGetId, unsigned long long, found.id)
+MCCS_STREAM_QUESTION(cuStreamGetDevice, CUdevice, found.options.gpu)
+MCCS_STREAM_QUESTION(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.gpu))
 // Nothing captures: cuStreamBeginCapture is one of the functions that are not implemented.
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  MCCS_ENTER_CONTEXT(session);
-  if (session.FindStream(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuStreamIsCapturing, ptsz, (CUstream stream, CUstreamCaptureStatus* status),
-                OwnStream(stream), status)
+MCCS_STREAM_QUESTION(cuStreamIsCapturing, CUstreamCaptureStatus, CU_STREAM_CAPTURE_STATUS_NONE)
 
-CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*,
-                                CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  return cuStreamIsCapturing(stream, status);
-}
-MCCS_PER_THREAD(cuStreamGetCaptureInfo, ptsz,
-                (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                 const CUgraphNode** nodes, const CUgraphEdgeData** edges, size_t* count),
-                OwnStream(stream), status, id, graph, nodes, edges, count)
+MCCS_STREAM_CALL(cuStreamGetCaptureInfo, cuStreamIsCapturing(stream, status), CUstream stream,
+                 CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**,
+                 const CUgraphEdgeData**, size_t*)
+
+extern "C" {
 
 CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*,
                                    CUgraph*, const CUgraphNode**, size_t*) {

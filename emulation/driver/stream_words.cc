@@ -4,7 +4,6 @@
 #include "proto/fence_page.h"
 
 using mccs::emulation::Comparison;
-using mccs::emulation::OwnStream;
 using mccs::emulation::Region;
 using mccs::emulation::Session;
 using mccs::emulation::Stream;
@@ -13,42 +12,57 @@ using mccs::emulation::Word;
 using mccs::emulation::Work;
 using mccs::emulation::WriteWord;
 
+// cuda.h gives these names to the second form; here both forms are called by their own.
+#undef cuStreamWriteValue32
+#undef cuStreamWriteValue64
+#undef cuStreamWaitValue32
+#undef cuStreamWaitValue64
+#undef cuStreamBatchMemOp
+
 namespace {
 
 constexpr unsigned kMaxBatch = 256;
 
+// What a stream shall write, or wait for.
+struct WordOperation {
+  CUdeviceptr address;
+  uint64_t value;
+  bool wide;  // 64 bits, not 32
+  unsigned flags;
+};
+
 // Checks that a GPU may reach the word and finds out whether it is a fence's.
-CUresult FindWord(const Session& session, CUdeviceptr address, bool wide, Word* word) {
-  const size_t bytes = wide ? sizeof(uint64_t) : sizeof(uint32_t);
+CUresult FindWord(const Session& session, const WordOperation& operation, Word* word) {
+  const CUdeviceptr address = operation.address;
+  const size_t bytes = operation.wide ? sizeof(uint64_t) : sizeof(uint32_t);
   if (address % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::optional<Region> region = session.process->memory.Find(address);
   if (!region || !region->Contains(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   word->address = reinterpret_cast<void*>(address);
-  word->wide = wide;
+  word->wide = operation.wide;
   const size_t offset = address - region->base;
-  word->fence = region->fence_page && wide && offset >= sizeof(mccs::wire::FencePageHeader) &&
+  word->fence = region->fence_page && operation.wide &&
+                offset >= sizeof(mccs::wire::FencePageHeader) &&
                 offset % sizeof(mccs::wire::FenceLine) == 0 &&
                 region->Contains(address, sizeof(mccs::wire::FenceLine));
   return CUDA_SUCCESS;
 }
 
-CUresult MakeWrite(const Session& session, CUdeviceptr address, uint64_t value, bool wide,
-                   unsigned flags, Work* work) {
+CUresult MakeWrite(const Session& session, const WordOperation& operation, Work* work) {
   // Without the barrier earlier writes might come later than the word; ours never do.
-  if ((flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
+  if ((operation.flags & ~unsigned{CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER}) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   WriteWord write;
-  write.value = value;
-  const CUresult result = FindWord(session, address, wide, &write.word);
+  write.value = operation.value;
+  const CUresult result = FindWord(session, operation, &write.word);
   *work = write;
   return result;
 }
 
-CUresult MakeWait(const Session& session, CUdeviceptr address, uint64_t value, bool wide,
-                  unsigned flags, Work* work) {
+CUresult MakeWait(const Session& session, const WordOperation& operation, Work* work) {
   constexpr unsigned kComparisons = 0x3;
-  if ((flags & ~(kComparisons | unsigned{CU_STREAM_WAIT_VALUE_FLUSH})) != 0) {
+  if ((operation.flags & ~(kComparisons | unsigned{CU_STREAM_WAIT_VALUE_FLUSH})) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   static_assert(CU_STREAM_WAIT_VALUE_GEQ == 0 && CU_STREAM_WAIT_VALUE_EQ == 1 &&
@@ -56,28 +70,34 @@ CUresult MakeWait(const Session& session, CUdeviceptr address, uint64_t value, b
   constexpr Comparison kByFlag[] = {Comparison::kGreaterOrEqual, Comparison::kEqual,
                                     Comparison::kAnd, Comparison::kNor};
   WaitWord wait;
-  wait.value = value;
-  wait.comparison = kByFlag[flags & kComparisons];
-  const CUresult result = FindWord(session, address, wide, &wait.word);
+  wait.value = operation.value;
+  wait.comparison = kByFlag[operation.flags & kComparisons];
+  const CUresult result = FindWord(session, operation, &wait.word);
   *work = wait;
   return result;
+}
+
+// `parameters`: the writeValue or waitValue of a batch's operation.
+template <typename Parameters>
+WordOperation Narrow(const Parameters& parameters) {
+  return {parameters.address, parameters.value, false, parameters.flags};
+}
+template <typename Parameters>
+WordOperation Wide(const Parameters& parameters) {
+  return {parameters.address, parameters.value64, true, parameters.flags};
 }
 
 CUresult MakeFromBatch(const Session& session, const CUstreamBatchMemOpParams& operation,
                        Work* work) {
   switch (operation.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-      return MakeWait(session, operation.waitValue.address, operation.waitValue.value, false,
-                      operation.waitValue.flags, work);
+      return MakeWait(session, Narrow(operation.waitValue), work);
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-      return MakeWait(session, operation.waitValue.address, operation.waitValue.value64, true,
-                      operation.waitValue.flags, work);
+      return MakeWait(session, Wide(operation.waitValue), work);
     case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-      return MakeWrite(session, operation.writeValue.address, operation.writeValue.value, false,
-                       operation.writeValue.flags, work);
+      return MakeWrite(session, Narrow(operation.writeValue), work);
     case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-      return MakeWrite(session, operation.writeValue.address, operation.writeValue.value64, true,
-                       operation.writeValue.flags, work);
+      return MakeWrite(session, Wide(operation.writeValue), work);
     case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
     case CU_STREAM_MEM_OP_BARRIER:
       *work = mccs::emulation::Join{};
@@ -87,64 +107,23 @@ CUresult MakeFromBatch(const Session& session, const CUstreamBatchMemOpParams& o
   }
 }
 
-template <typename Make>
-CUresult Submit(CUstream stream, Make make) {
+// `make`: MakeWrite or MakeWait.
+using Maker = CUresult(const Session& session, const WordOperation& operation, Work* work);
+CUresult Submit(CUstream stream, Maker* make, const WordOperation& operation) {
   MCCS_ENTER_CONTEXT(session);
   const std::shared_ptr<Stream> found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Work work;
-  if (const CUresult result = make(session, &work); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = make(session, operation, &work); result != CUDA_SUCCESS) {
+    return result;
+  }
   session.process->engine.Enqueue(found, std::move(work));
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-extern "C" {
-
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                              unsigned int flags) {
-  return Submit(stream, [=](const Session& session, Work* work) {
-    return MakeWrite(session, address, value, false, flags, work);
-  });
-}
-MCCS_PER_THREAD(cuStreamWriteValue32, ptsz,
-                (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags),
-                OwnStream(stream), address, value, flags)
-
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                              unsigned int flags) {
-  return Submit(stream, [=](const Session& session, Work* work) {
-    return MakeWrite(session, address, value, true, flags, work);
-  });
-}
-MCCS_PER_THREAD(cuStreamWriteValue64, ptsz,
-                (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags),
-                OwnStream(stream), address, value, flags)
-
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                             unsigned int flags) {
-  return Submit(stream, [=](const Session& session, Work* work) {
-    return MakeWait(session, address, value, false, flags, work);
-  });
-}
-MCCS_PER_THREAD(cuStreamWaitValue32, ptsz,
-                (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags),
-                OwnStream(stream), address, value, flags)
-
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                             unsigned int flags) {
-  return Submit(stream, [=](const Session& session, Work* work) {
-    return MakeWait(session, address, value, true, flags, work);
-  });
-}
-MCCS_PER_THREAD(cuStreamWaitValue64, ptsz,
-                (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags),
-                OwnStream(stream), address, value, flags)
-
 // All operations are checked before the first is enqueued.
-CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
-                            CUstreamBatchMemOpParams* operations, unsigned int flags) {
+CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams* operations,
+                     unsigned flags) {
   MCCS_ENTER_CONTEXT(session);
   if (count > kMaxBatch || (count > 0 && operations == nullptr) || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -159,40 +138,22 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
   for (Work& work : works) session.process->engine.Enqueue(found, std::move(work));
   return CUDA_SUCCESS;
 }
-MCCS_PER_THREAD(cuStreamBatchMemOp, ptsz,
-                (CUstream stream, unsigned int count, CUstreamBatchMemOpParams* operations,
-                 unsigned int flags),
-                OwnStream(stream), count, operations, flags)
 
-}  // extern "C"
+}  // namespace
 
-// The first form of these functions, of before CUDA 12, takes the same parameters.
-#undef cuStreamWriteValue32
-#undef cuStreamWriteValue64
-#undef cuStreamWaitValue32
-#undef cuStreamWaitValue64
-#undef cuStreamBatchMemOp
-extern "C" {
+// A function under all its names: the second form with its per-thread variant, and the first form,
+// of before CUDA 12, which takes the same parameters.
+#define MCCS_BOTH_FORMS(name, call, ...)         \
+  MCCS_STREAM_CALL(name##_v2, call, __VA_ARGS__) \
+  extern "C" __attribute__((alias(#name "_v2"))) decltype(name##_v2) name
 
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                              unsigned int flags) {
-  return cuStreamWriteValue32_v2(stream, address, value, flags);
-}
-CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                              unsigned int flags) {
-  return cuStreamWriteValue64_v2(stream, address, value, flags);
-}
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                             unsigned int flags) {
-  return cuStreamWaitValue32_v2(stream, address, value, flags);
-}
-CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                             unsigned int flags) {
-  return cuStreamWaitValue64_v2(stream, address, value, flags);
-}
-CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
-                            CUstreamBatchMemOpParams* operations, unsigned int flags) {
-  return cuStreamBatchMemOp_v2(stream, count, operations, flags);
-}
-
-}  // extern "C"
+MCCS_BOTH_FORMS(cuStreamWriteValue32, Submit(stream, MakeWrite, {address, value, false, flags}),
+                CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
+MCCS_BOTH_FORMS(cuStreamWriteValue64, Submit(stream, MakeWrite, {address, value, true, flags}),
+                CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
+MCCS_BOTH_FORMS(cuStreamWaitValue32, Submit(stream, MakeWait, {address, value, false, flags}),
+                CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
+MCCS_BOTH_FORMS(cuStreamWaitValue64, Submit(stream, MakeWait, {address, value, true, flags}),
+                CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
+MCCS_BOTH_FORMS(cuStreamBatchMemOp, SubmitBatch(stream, count, operations, flags), CUstream stream,
+                unsigned int count, CUstreamBatchMemOpParams* operations, unsigned int flags);

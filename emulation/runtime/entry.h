@@ -48,4 +48,15 @@ CUfunction FunctionOf(const void* host_function);
 #define MCCS_PER_THREAD(name, suffix, parameters, ...) \
   extern "C" cudaError_t name##_##suffix parameters { return name(__VA_ARGS__); }
 
+// Defines `name`, which is the driver's `call`, and its per-thread variant from one list of
+// parameters, of which one is `stream`.
+#define MCCS_STREAM_CALL(name, call, ...)                        \
+  extern "C" cudaError_t name(__VA_ARGS__) {                     \
+    return ::mccs::emulation::WithContext([=] { return call; }); \
+  }                                                              \
+  extern "C" cudaError_t name##_ptsz(__VA_ARGS__) {              \
+    stream = ::mccs::emulation::OwnStream(stream);               \
+    return ::mccs::emulation::WithContext([=] { return call; }); \
+  }
+
 #endif  // MCCS_EMULATION_RUNTIME_ENTRY_H_

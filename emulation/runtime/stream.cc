@@ -2,10 +2,16 @@
 
 #include "emulation/runtime/entry.h"
 
-using mccs::emulation::OwnStream;
-using mccs::emulation::Report;
 using mccs::emulation::WithContext;
 using mccs::emulation::WithDriver;
+
+namespace {
+
+CUresult IsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status));
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -25,84 +31,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return WithContext([=] { return cuStreamDestroy(stream); });
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return WithContext([=] { return cuStreamSynchronize(stream); });
-}
-MCCS_PER_THREAD(cudaStreamSynchronize, ptsz, (cudaStream_t stream), OwnStream(stream))
-
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return WithContext([=] { return cuStreamQuery(stream); });
-}
-MCCS_PER_THREAD(cudaStreamQuery, ptsz, (cudaStream_t stream), OwnStream(stream))
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
-  return WithContext([=] { return cuStreamWaitEvent(stream, event, flags); });
-}
-MCCS_PER_THREAD(cudaStreamWaitEvent, ptsz,
-                (cudaStream_t stream, cudaEvent_t event, unsigned int flags), OwnStream(stream),
-                event, flags)
-
-cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
-  return WithContext([=] { return cuStreamGetPriority(stream, priority); });
-}
-MCCS_PER_THREAD(cudaStreamGetPriority, ptsz, (cudaStream_t stream, int* priority),
-                OwnStream(stream), priority)
-
-cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned int* flags) {
-  return WithContext([=] { return cuStreamGetFlags(stream, flags); });
-}
-MCCS_PER_THREAD(cudaStreamGetFlags, ptsz, (cudaStream_t stream, unsigned int* flags),
-                OwnStream(stream), flags)
-
-cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
-  return WithContext([=] { return cuStreamGetId(stream, id); });
-}
-MCCS_PER_THREAD(cudaStreamGetId, ptsz, (cudaStream_t stream, unsigned long long* id),
-                OwnStream(stream), id)
-
-cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
-  return WithContext([=] { return cuStreamGetDevice(stream, device); });
-}
-MCCS_PER_THREAD(cudaStreamGetDevice, ptsz, (cudaStream_t stream, int* device), OwnStream(stream),
-                device)
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return WithContext([=] {
-    return cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status));
-  });
-}
-MCCS_PER_THREAD(cudaStreamIsCapturing, ptsz, (cudaStream_t stream, cudaStreamCaptureStatus* status),
-                OwnStream(stream), status)
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                     unsigned long long*, cudaGraph_t*, const cudaGraphNode_t**,
-                                     const cudaGraphEdgeData**, size_t*) {
-  return cudaStreamIsCapturing(stream, status);
-}
-MCCS_PER_THREAD(cudaStreamGetCaptureInfo, ptsz,
-                (cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                 cudaGraph_t* graph, const cudaGraphNode_t** nodes, const cudaGraphEdgeData** edges,
-                 size_t* count),
-                OwnStream(stream), status, id, graph, nodes, edges, count)
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return WithContext([=] { return cuLaunchHostFunc(stream, function, data); });
-}
-MCCS_PER_THREAD(cudaLaunchHostFunc, ptsz, (cudaStream_t stream, cudaHostFn_t function, void* data),
-                OwnStream(stream), function, data)
-
-// The runtime's callback takes the error as a cudaError_t, whose numbers are the driver's.
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                  unsigned int flags) {
-  return WithContext([=] {
-    return cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), data, flags);
-  });
-}
-MCCS_PER_THREAD(cudaStreamAddCallback, ptsz,
-                (cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                 unsigned int flags),
-                OwnStream(stream), callback, data, flags)
-
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   return WithContext([=] { return cuEventCreate(event, flags); });
 }
@@ -114,19 +42,6 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return WithDriver([=] { return cuEventDestroy(event); });
 }
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
-  return WithContext([=] { return cuEventRecordWithFlags(event, stream, flags); });
-}
-MCCS_PER_THREAD(cudaEventRecordWithFlags, ptsz,
-                (cudaEvent_t event, cudaStream_t stream, unsigned int flags), event,
-                OwnStream(stream), flags)
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
-}
-MCCS_PER_THREAD(cudaEventRecord, ptsz, (cudaEvent_t event, cudaStream_t stream), event,
-                OwnStream(stream))
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return WithDriver([=] { return cuEventQuery(event); });
@@ -141,3 +56,32 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 }
 
 }  // extern "C"
+
+MCCS_STREAM_CALL(cudaStreamSynchronize, cuStreamSynchronize(stream), cudaStream_t stream)
+MCCS_STREAM_CALL(cudaStreamQuery, cuStreamQuery(stream), cudaStream_t stream)
+MCCS_STREAM_CALL(cudaStreamWaitEvent, cuStreamWaitEvent(stream, event, flags), cudaStream_t stream,
+                 cudaEvent_t event, unsigned int flags)
+MCCS_STREAM_CALL(cudaStreamGetPriority, cuStreamGetPriority(stream, priority), cudaStream_t stream,
+                 int* priority)
+MCCS_STREAM_CALL(cudaStreamGetFlags, cuStreamGetFlags(stream, flags), cudaStream_t stream,
+                 unsigned int* flags)
+MCCS_STREAM_CALL(cudaStreamGetId, cuStreamGetId(stream, id), cudaStream_t stream,
+                 unsigned long long* id)
+MCCS_STREAM_CALL(cudaStreamGetDevice, cuStreamGetDevice(stream, device), cudaStream_t stream,
+                 int* device)
+MCCS_STREAM_CALL(cudaStreamIsCapturing, IsCapturing(stream, status), cudaStream_t stream,
+                 cudaStreamCaptureStatus* status)
+MCCS_STREAM_CALL(cudaStreamGetCaptureInfo, IsCapturing(stream, status), cudaStream_t stream,
+                 cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t*,
+                 const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*)
+MCCS_STREAM_CALL(cudaLaunchHostFunc, cuLaunchHostFunc(stream, function, data), cudaStream_t stream,
+                 cudaHostFn_t function, void* data)
+// The runtime's callback takes the error as a cudaError_t, whose numbers are the driver's.
+MCCS_STREAM_CALL(cudaStreamAddCallback,
+                 cuStreamAddCallback(stream, reinterpret_cast<CUstreamCallback>(callback), data,
+                                     flags),
+                 cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned int flags)
+MCCS_STREAM_CALL(cudaEventRecordWithFlags, cuEventRecordWithFlags(event, stream, flags),
+                 cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+MCCS_STREAM_CALL(cudaEventRecord, cuEventRecord(event, stream), cudaEvent_t event,
+                 cudaStream_t stream)
