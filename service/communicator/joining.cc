@@ -8,6 +8,13 @@
 #include "base/status_macros.h"
 
 namespace mccs {
+namespace {
+
+// The rendezvous's last word: it listens to nobody of this communicator any more.
+bool Concludes(const peer::Message& message) { return message.has_refused() || message.has_roster(); }
+
+}  // namespace
+
 Joining::Joining(const JoiningOptions& options)
     : options_(options),
       id_(options.dial.preamble.comm_id),
@@ -60,6 +67,7 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
   link_->Poll();
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = link_->Receive();
+    over_ = !message.ok() || (message->has_value() && Concludes(**message));
     if (!message.ok()) {
       return absl::UnavailableError(absl::StrCat("the rendezvous of communicator ", FormatCommId(id_),
                                                  " at ", ToString(link_->remote()),
@@ -81,19 +89,19 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
 }
 
 void Joining::Withdraw(const absl::Status& why) {
-  if (link_ == nullptr) return;
+  if (link_ == nullptr || over_) return;
   link_->Send(FailedMessage(why));
   part_by_ = options_.access.clock->Now() + kPartingNs;
 }
 
 bool Joining::Parted() {
-  if (link_ == nullptr || options_.access.clock->Now() >= part_by_) return true;
+  if (link_ == nullptr || over_ || options_.access.clock->Now() >= part_by_) return true;
   link_->Poll();
   for (;;) {
     const auto message = link_->Receive();
     if (!message.ok()) return true;
     if (!message->has_value()) return false;
-    if ((*message)->has_refused() || (*message)->has_roster()) return true;
+    if (Concludes(**message)) return true;
   }
 }
 

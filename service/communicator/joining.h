@@ -49,7 +49,7 @@ class Joining {
   // rendezvous's refusal, or its end.
   absl::StatusOr<std::optional<peer::Roster>> Poll();
 
-  // This host gives up: the rendezvous tells the others why.
+  // This host gives up: the rendezvous tells the others why, unless it has concluded already.
   void Withdraw(const absl::Status& why);
   // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too long. A link
   // that is closed before, with a message of the rendezvous unread, may take our last words with it.
@@ -67,6 +67,7 @@ class Joining {
   MonotonicNs next_log_;
   MonotonicNs dial_again_at_ = 0;
   MonotonicNs part_by_ = 0;  // after Withdraw
+  bool over_ = false;        // the rendezvous has concluded, or is gone
   std::unique_ptr<Dial> dial_;      // until the link stands
   std::unique_ptr<PeerLink> link_;  // then
   std::vector<peer::Join> waiting_;

@@ -114,6 +114,10 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
       if (gone || !message->has_value()) break;
       moved = true;
       if ((*message)->has_join()) Take(id, meeting, *guest, (*message)->join());
+      if ((*message)->has_failed() && !guest->ranks.empty()) {
+        // It gives up: its own words say more than that it is gone.
+        Refuse(id, meeting, StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
+      }
     }
     if (gone && guest->ranks.empty()) {  // It brought nobody: no loss.
       guest = meeting.guests.erase(guest);

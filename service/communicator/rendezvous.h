@@ -4,7 +4,8 @@
 //   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting forgotten
 //                  │
 //                  └── a rank that cannot be (twice, out of range, another size, another tenant),
-//                      or a daemon that leaves with ranks ──► refused with a text, meeting forgotten
+//                      or a daemon that gives up or leaves with ranks ──► refused with a text,
+//                      meeting forgotten
 //
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_RENDEZVOUS_H_

@@ -111,6 +111,25 @@ TEST(SimLifetimes, InitGivesUpAfterItsTimeAndNamesTheMissing) {
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
 }
 
+// Rank 1 gives up; rank 0, which would wait on, hears what rank 1 was missing and not just that it went.
+TEST(SimLifetimes, WhoGivesUpTellsTheOthersWhy) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimTenant& patient = world.AddTenant(0);
+    SimTenant& hasty = world.AddTenant(1);
+    patient.AskUniqueId();
+    ASSERT_TRUE(world.RunUntil([&] { return patient.has_unique_id(); }));
+    SimRank& waits = patient.Init(patient.unique_id(), 3, 0);
+    SimRank& gives_up = hasty.Init(patient.unique_id(), 3, 1, 1000);
+    ASSERT_TRUE(world.RunUntil([&] { return gives_up.answered && waits.answered; }, 1100 * kNsPerMs));
+    for (const SimRank* rank : {&waits, &gives_up}) {
+      EXPECT_THAT(rank->status.text, HasSubstr("rank 2 has not joined"));
+    }
+    EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, 10 * kNsPerMs));
+  }
+}
+
 TEST(SimLifetimes, TheDaemonOfTheLeaderDies) {
   SimWorld world({.seed = 2, .hosts = 3, .network = {}});
   SimJob job(world, {0, 1, 2}, 256 << 10);

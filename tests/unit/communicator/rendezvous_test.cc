@@ -140,6 +140,32 @@ TEST_F(RendezvousTest, AHostThatLeavesWithItsRanksIsNamed) {
   EXPECT_THAT(RefusalTo(a), HasSubstr("host h1 left"));
 }
 
+TEST_F(RendezvousTest, AHostThatGivesUpIsQuotedToAll) {
+  const auto id = Make();
+  auto a = Come(id), b = Come(id);
+  a->Say(Join(3, 0, "h0"));
+  b->Say(Join(3, 1, "h1"));
+  b->Say(FailedMessage(absl::DeadlineExceededError("init gave up: rank 2\nhas not joined")));
+  b->read_broken = true;  // and it is gone
+  Run();
+  EXPECT_EQ(RefusalTo(a), "init gave up: rank 2 has not joined");
+  ASSERT_TRUE(Heard(a).back().has_refused());
+  EXPECT_EQ(Heard(a).back().refused().error_code(), static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
+  EXPECT_EQ(rendezvous_.meetings(), 0u);
+}
+
+TEST_F(RendezvousTest, WhoBroughtNobodyCannotEndTheMeeting) {
+  const auto id = Make();
+  auto a = Come(id), b = Come(id);
+  a->Say(Join(2, 0, "h0"));
+  b->Say(FailedMessage(absl::CancelledError("not for me")));
+  Run();
+  a->Say(Join(2, 1, "h0"));
+  Run();
+  EXPECT_TRUE(Heard(a).back().has_roster());
+}
+
 TEST_F(RendezvousTest, AGuestThatBroughtNobodyMayGo) {
   const auto id = Make();
   auto a = Come(id), b = Come(id);

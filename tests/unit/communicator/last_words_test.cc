@@ -1,0 +1,130 @@
+// A host that gives up while its communicator forms says why, and keeps its link until that has been heard. The
+// rendezvous is the test: it hears the last words and answers when it likes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/random.h"
+#include "service/communicator/joining.h"
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kMeetingPlace[] = "10.0.0.9";
+constexpr uint32_t kInitTimeoutMs = 500;
+
+class LastWordsTest : public testing::Test {
+ protected:
+  LastWordsTest() : world_({.seed = 1, .hosts = 1, .network = {}}), tenant_(world_.AddTenant(0)) {
+    door_ = std::make_unique<PeerListener>(
+        std::move(*world_.network().HostNetwork(kMeetingPlace).Listen({kMeetingPlace, 7000})),
+        [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
+  }
+
+  // Rank 1 of 2 asks to join.
+  void Join() {
+    wire::UniqueId id{};
+    id.magic = wire::kUniqueIdMagic;
+    id.version = wire::kWireVersion;
+    id.port = 7000;
+    id.comm_id = 0x1a;
+    std::strcpy(id.host, kMeetingPlace);
+    ASSERT_TRUE(Run([&] { return tenant_.greeted(); }));
+    rank_ = &tenant_.Init(id, 2, 1, kInitTimeoutMs);
+  }
+
+  // It gives up after kInitTimeoutMs, and its last words have come here.
+  void JoinAndGiveUp() {
+    answer_.mutable_waiting()->add_missing_ranks(0);
+    Join();
+    ASSERT_TRUE(Run([&] { return last_words_.has_value(); }));
+  }
+
+  bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
+    return world_.RunUntil(
+        [&] {
+          Serve();
+          return done();
+        },
+        limit_ns);
+  }
+
+  void Serve() {
+    for (Peer& peer : door_->Poll(world_.clock().Now())) {
+      link_ = std::make_unique<PeerLink>(std::move(peer.connection));
+    }
+    if (link_ == nullptr) return;
+    link_->Poll();
+    for (;;) {
+      const auto message = link_->Receive();
+      if (!message.ok()) {
+        closed_ = true;
+        link_.reset();
+        return;
+      }
+      if (!message->has_value()) return;
+      if ((*message)->has_join()) link_->Send(answer_);
+      if ((*message)->has_failed()) last_words_ = (*message)->failed();
+    }
+  }
+
+  size_t Communicators() { return world_.host(0).daemon().communicators(); }
+
+  SimWorld world_;
+  SimTenant& tenant_;
+  SeededRandom random_{7};
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  std::unique_ptr<PeerListener> door_;
+  std::unique_ptr<PeerLink> link_;
+  SimRank* rank_ = nullptr;
+  peer::Message answer_;  // to the join
+  std::optional<peer::Failed> last_words_;
+  bool closed_ = false;
+};
+
+TEST_F(LastWordsTest, TheLinkStandsUntilTheyAreHeard) {
+  JoinAndGiveUp();
+  EXPECT_THAT(last_words_->text(), HasSubstr("rank 0 has not joined"));
+  EXPECT_FALSE(Run([&] { return closed_; }, kPartingNs / 2)) << "closed before it was heard";
+  peer::Message refused;
+  refused.mutable_refused()->set_text("so be it");
+  link_->Send(refused);
+  EXPECT_TRUE(Run([&] { return closed_ && Communicators() == 0; }, 10 * kNsPerMs));
+}
+
+TEST_F(LastWordsTest, TheRankIsToldAtOnce) {
+  JoinAndGiveUp();
+  EXPECT_TRUE(Run([&] { return rank_->answered; }, kNsPerMs));
+  EXPECT_THAT(rank_->status.text, HasSubstr("rank 0 has not joined"));
+}
+
+TEST_F(LastWordsTest, ARendezvousThatNeverAnswersIsNotWaitedForWithoutEnd) {
+  JoinAndGiveUp();
+  EXPECT_FALSE(Run([&] { return closed_; }, kPartingNs - 10 * kNsPerMs));
+  EXPECT_TRUE(Run([&] { return closed_ && Communicators() == 0; }, 20 * kNsPerMs));
+}
+
+TEST_F(LastWordsTest, ARendezvousThatClosesHasHeard) {
+  JoinAndGiveUp();
+  link_.reset();
+  EXPECT_TRUE(Run([&] { return Communicators() == 0; }, 10 * kNsPerMs));
+}
+
+TEST_F(LastWordsTest, AfterARefusalNobodyWaits) {
+  answer_.mutable_refused()->set_text("not you");
+  Join();
+  ASSERT_TRUE(Run([&] { return rank_->answered; }));
+  EXPECT_THAT(rank_->status.text, HasSubstr("not you"));
+  EXPECT_TRUE(Run([&] { return closed_ && Communicators() == 0; }, 10 * kNsPerMs));
+}
+
+}  // namespace
+}  // namespace mccs
