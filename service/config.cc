@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_lookup.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 
@@ -73,12 +74,17 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   } else {
     yaml.Refuse("log_level", std::string(level.status().message()));
   }
-  for (const auto& [key, value] : {std::pair{"listen", config.listen},
-                                   std::pair{"advertise", config.advertise},
-                                   std::pair{"controller", config.controller}}) {
-    if (value.empty()) continue;
-    if (auto endpoint = ParseEndpoint(value); !endpoint.ok()) {
+  for (const auto& [key, value] : {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise}}) {
+    if (value->empty()) continue;
+    if (auto endpoint = ResolveEndpoint(*value); endpoint.ok()) {
+      *value = ToString(*endpoint);
+    } else {
       yaml.Refuse(key, std::string(endpoint.status().message()));
+    }
+  }
+  if (!config.controller.empty()) {
+    if (auto endpoint = ParseEndpoint(config.controller); !endpoint.ok()) {
+      yaml.Refuse("controller", std::string(endpoint.status().message()));
     }
   }
   MCCS_RETURN_IF_ERROR(yaml.Finish());
@@ -102,6 +108,16 @@ absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", text, "' is no address of the form HOST:PORT or [IPV6]:PORT"));
+}
+
+absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text) {
+  MCCS_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(text));
+  auto address = LookUpHost(endpoint.host);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "': ", std::string(address.status().message())));
+  }
+  endpoint.host = *std::move(address);
+  return endpoint;
 }
 
 absl::StatusOr<LogLevel> ParseLogLevel(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_lookup.h"
 #include "base/status_macros.h"
 #include "service/executor/executor.h"
 
@@ -14,6 +15,22 @@ namespace {
 
 // Below it are the machine's own services.
 constexpr uint16_t kFirstFreePort = 1024;
+
+bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+// Whoever dials `at` comes to a listener at `open`.
+bool Covers(const Endpoint& open, const Endpoint& at) {
+  const bool one_family = (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
+  return open == at || (open.port == at.port && IsWildcard(open.host) && one_family);
+}
+
+// Where rank 0's host listens for the ranks of `id`. A name that is a loopback address here is another one to other
+// hosts (each host's /etc/hosts is its own): then at all addresses, as only this host knows what it is called.
+Endpoint MeetingPlaceOf(const wire::UniqueId& id) {
+  Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
+  if (id.looked_up != 0 && IsLoopbackAddress(at.host)) at.host = at.host.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  return at;
+}
 
 }  // namespace
 
@@ -77,14 +94,14 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
 
 // NCCL_COMM_ID names a place that rank 0's host must answer at, on the job's behalf.
 absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
-  const Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
+  const Endpoint at = MeetingPlaceOf(id);
   if (at.port < kFirstFreePort) {
     return absl::InvalidArgumentError(absl::StrCat("NCCL_COMM_ID: port ", at.port, " is not for jobs; ",
                                                    kFirstFreePort, " and above are"));
   }
-  const bool open = listener_->local() == at ||
+  const bool open = Covers(listener_->local(), at) ||
                     std::any_of(environment_doors_.begin(), environment_doors_.end(),
-                                [&](const auto& door) { return door.listener->local() == at; });
+                                [&](const auto& door) { return Covers(door.listener->local(), at); });
   if (!open) {
     const auto held = std::count_if(environment_doors_.begin(), environment_doors_.end(),
                                     [&](const auto& door) { return door.tenant == tenant; });
@@ -92,8 +109,13 @@ absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::stri
       return absl::ResourceExhaustedError(absl::StrCat("NCCL_COMM_ID: ", held, " jobs of this tenant are "
                                                        "forming at places of their own, which is the limit"));
     }
-    MCCS_ASSIGN_OR_RETURN(auto listener, Listen(at));
-    environment_doors_.push_back({CommId(id.comm_id), tenant, std::move(listener)});
+    auto listener = Listen(at);
+    if (!listener.ok()) {
+      return absl::Status(listener.status().code(),
+                          absl::StrCat("NCCL_COMM_ID must name an address of rank 0's host and a port that is free there: ",
+                                       std::string(listener.status().message())));
+    }
+    environment_doors_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});
   }
   rendezvous_->Adopt(id, tenant);
   return absl::OkStatus();

@@ -182,12 +182,14 @@ int Main(int argc, char** argv) {
     }
     config.log_level = *parsed;
   }
-  for (const std::string& endpoint : {config.listen, config.advertise}) {
-    if (endpoint.empty()) continue;
-    if (auto parsed = ParseEndpoint(endpoint); !parsed.ok()) {
-      std::cerr << parsed.status().message() << "\n";
+  for (std::string* endpoint : {&config.listen, &config.advertise}) {
+    if (endpoint->empty()) continue;
+    auto resolved = ResolveEndpoint(*endpoint);
+    if (!resolved.ok()) {
+      std::cerr << resolved.status().message() << "\n";
       return kExitBadConfiguration;
     }
+    *endpoint = ToString(*resolved);
   }
   if (config.host.empty()) config.host = HostName();
   auto log = MakeStderrLog("mccsd", config.log_level);

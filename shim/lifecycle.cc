@@ -35,6 +35,8 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
   if (const auto text = CommIdText()) {
     MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromText(*text));
+    wire::UniqueId probe = from_text;  // a name that nobody knows is told here, where the user gave it
+    MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(probe));
     std::memcpy(id, &from_text, sizeof(*id));
     return absl::OkStatus();
   }
@@ -51,6 +53,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
                                                    const DeviceBinding& device) {
   JoinOptions options{};
   MCCS_ASSIGN_OR_RETURN(options.id, OpenUniqueId(*call.id));
+  if (options.id.guessable != 0) MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(options.id));
   MCCS_ASSIGN_OR_RETURN(options.config, ReadCommConfig(call.config));
   MCCS_ASSIGN_OR_RETURN(options.init_timeout_ms, InitTimeoutMs());
   options.ranks = call.ranks;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/host_lookup.h"
 
 namespace mccs::shim {
 namespace {
@@ -48,6 +50,23 @@ absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text) {
   std::memcpy(id.secret, secret, sizeof(secret));
   std::memcpy(id.host, host.data(), host.size());
   return id;
+}
+
+absl::Status LookUpMeetingPlace(wire::UniqueId& id) {
+  const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
+  const auto address = LookUpHost(host);
+  if (!address.ok() || address->size() >= sizeof(id.host)) {
+    const std::string why = address.ok() ? "its address has " + std::to_string(address->size()) + " letters"
+                                         : std::string(address.status().message());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NCCL_COMM_ID names the host '", host, "', which this host cannot look up (", why,
+        "): give an address, or a name that every host of the job knows (getent hosts ", host, ")"));
+  }
+  // A host's own name often stands for a loopback address in its /etc/hosts; "localhost" means it.
+  id.looked_up = !IsNumericAddress(host) && host != "localhost" ? 1 : 0;
+  std::memset(id.host, 0, sizeof(id.host));
+  std::memcpy(id.host, address->data(), address->size());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<wire::UniqueId> OpenUniqueId(const ncclUniqueId& id) {

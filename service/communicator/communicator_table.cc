@@ -13,7 +13,11 @@ namespace {
 // Ended communicators whose late peers are told so, instead of being left to wait.
 constexpr size_t kRememberedEnds = 1024;
 
-bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+// Processes that looked a name up may differ in the address that they found (wire::UniqueId::looked_up).
+bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {
+  return a.comm_id == b.comm_id && a.guessable == b.guessable &&
+         std::memcmp(a.secret, b.secret, sizeof(a.secret)) == 0;
+}
 
 }  // namespace
 

@@ -1,13 +1,12 @@
 #include "service/frontend/session.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/host_lookup.h"
 #include "base/status_macros.h"
 #include "service/frontend/error_class.h"
 
@@ -32,11 +31,6 @@ std::string TextOf(const char (&field)[n]) {
     if (c < ' ' || c > '~') c = '?';
   }
   return text;
-}
-
-bool IsNumericAddress(const std::string& host) {
-  in6_addr parsed;
-  return inet_pton(AF_INET, host.c_str(), &parsed) == 1 || inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
 }
 
 template <typename Message>
@@ -272,7 +266,7 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   if (const std::string host = TextOf(join.id.host); !IsNumericAddress(host) || join.id.port == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the unique id names the meeting place '", host, "' port ", join.id.port,
-                     ": it must be a numeric address and a port (NCCL_COMM_ID, or the daemon's advertise)"));
+                     ": it must be a numeric address and a port; the library looks names up (NCCL_COMM_ID), the daemon does not"));
   }
   if (join.id.guessable != 0 && request.rank == 0) {
     MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id, identity().tenant));

@@ -17,7 +17,7 @@
 namespace mccs {
 
 struct Endpoint {
-  std::string host;   // numeric address, or a name that Connect resolves
+  std::string host;   // numeric address
   uint16_t port = 0;  // 0 in Listen and as a source: the system chooses
 
   friend bool operator==(const Endpoint&, const Endpoint&) = default;

@@ -19,9 +19,9 @@ struct SocketAddress {
   int family() const { return storage.ss_family; }
 };
 
-// A numeric address is parsed, a name resolved (may block). An empty host is the wildcard address.
-// `family`: AF_UNSPEC, or the one that the result must have. kInvalidArgument with the resolver's
-// word when there is none.
+// Parses a numeric address; names are looked up at the edges (base/host_lookup.h), never here. An empty host is the wildcard address.
+// `family`: AF_UNSPEC, or the one that the result must have. kInvalidArgument with the text
+// otherwise.
 absl::StatusOr<SocketAddress> Resolve(const Endpoint& endpoint, int family);
 
 Endpoint ToEndpoint(const SocketAddress& address);

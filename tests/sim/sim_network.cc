@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/host_lookup.h"
 
 namespace mccs {
 
@@ -103,11 +104,14 @@ class SimHost final : public Network {
   SimHost(SimNetwork& network, std::string name) : network_(network), name_(std::move(name)) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
+    if (at.host != name_ && !at.host.empty() && at.host != "0.0.0.0") {
+      return absl::InvalidArgumentError(absl::StrCat("listening at ", ToString(at), ": no address of this host"));
+    }
     return network_.Listen(name_, at.port);
   }
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override {
-    return network_.Open(name_, to, options);
+    return network_.Open(name_, IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to, options);
   }
   bool Poll() override { return network_.changed_.erase(name_) > 0; }
 

@@ -76,6 +76,19 @@ TEST_F(ServiceConfigTest, LimitsAreKept) {
   EXPECT_THAT(Refusal("sockets: [{path: /a}]"), HasSubstr("tenant"));
 }
 
+TEST_F(ServiceConfigTest, NamesOfPeersPlacesAreLookedUpOnce) {
+  const auto config = Read("listen: 'localhost:7400'\nadvertise: '[0:0:0:0:0:0:0:1]:7401'\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->listen, "127.0.0.1:7400");
+  EXPECT_EQ(config->advertise, "[::1]:7401");
+}
+
+TEST_F(ServiceConfigTest, ANameThatNobodyKnowsIsToldWithItsPlace) {
+  const std::string text = Refusal("host: h0\nadvertise: 'no..such:7400'\n");
+  EXPECT_THAT(text, HasSubstr(":2:"));
+  EXPECT_THAT(text, HasSubstr("no..such"));
+}
+
 TEST_F(ServiceConfigTest, AMissingFileIsNamed) {
   EXPECT_THAT(std::string(ReadConfig("/nowhere/mccsd.yaml").status().message()), HasSubstr("/nowhere/mccsd.yaml"));
 }

@@ -41,6 +41,36 @@ TEST(UniqueIdFromText, RefusesWhatIsNoHostAndPort) {
   EXPECT_FALSE(UniqueIdFromText(std::string(64, 'h') + ":80").ok());
 }
 
+TEST(UniqueIdFromText, KeepsANameForEveryHostToLookUp) {
+  EXPECT_STREQ(UniqueIdFromText("node-7.cluster:80")->host, "node-7.cluster");
+}
+
+TEST(LookUpMeetingPlace, ChangesTheAddressAndNothingThatRanksMustShare) {
+  const wire::UniqueId derived = *UniqueIdFromText("localhost:4000");
+  wire::UniqueId id = derived;
+  ASSERT_TRUE(LookUpMeetingPlace(id).ok());
+  EXPECT_STREQ(id.host, "127.0.0.1");
+  EXPECT_EQ(id.looked_up, 0);  // it is this host, for everybody
+  EXPECT_EQ(id.comm_id, derived.comm_id);
+  EXPECT_EQ(id.port, derived.port);
+  EXPECT_EQ(std::memcmp(id.secret, derived.secret, sizeof(id.secret)), 0);
+}
+
+TEST(LookUpMeetingPlace, SpellsAnAddressAsDaemonsDo) {
+  wire::UniqueId id = *UniqueIdFromText("[0:0:0:0:0:0:0:1]:4000");
+  ASSERT_TRUE(LookUpMeetingPlace(id).ok());
+  EXPECT_STREQ(id.host, "::1");
+  EXPECT_EQ(id.looked_up, 0);
+}
+
+TEST(LookUpMeetingPlace, NamesTheVariableAndTheHostThatNobodyKnows) {
+  wire::UniqueId id = *UniqueIdFromText("no..such:4000");  // cannot be asked for: no server is
+  const absl::Status status = LookUpMeetingPlace(id);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL_COMM_ID"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no..such"));
+}
+
 TEST(OpenUniqueId, RefusesAnIdOfANewerRelease) {
   wire::UniqueId id = *UniqueIdFromText("h:1");
   id.version = wire::kWireVersion + 1;
@@ -59,6 +89,26 @@ TEST_F(CommIdVariable, GivesTheIdWithoutTheDaemonAndMarksTheInit) {
   comms_.resize(1);
   ASSERT_EQ(ncclCommInitRank(&comms_[0], 1, id, 0), ncclSuccess) << LastError();
   EXPECT_EQ(daemon_.LastInit().flags, uint32_t{wire::kIdFromEnvironment});
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(CommIdVariable, ReachesTheDaemonWithAnAddressForAName) {
+  setenv("NCCL_COMM_ID", "localhost:4321", 1);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess) << LastError();
+  comms_.resize(1);
+  ASSERT_EQ(ncclCommInitRank(&comms_[0], 1, id, 0), ncclSuccess) << LastError();
+  wire::UniqueId heard;
+  std::memcpy(&heard, daemon_.LastInit().unique_id, sizeof(heard));
+  EXPECT_STREQ(heard.host, "127.0.0.1");
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(CommIdVariable, IsRefusedAtOnceWhenNobodyKnowsTheName) {
+  setenv("NCCL_COMM_ID", "no..such:4321", 1);
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("no..such"));
   unsetenv("NCCL_COMM_ID");
 }
 

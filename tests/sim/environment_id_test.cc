@@ -1,0 +1,69 @@
+// Ranks that meet by NCCL_COMM_ID, where hosts know the name in it by different addresses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+// What the library sends for NCCL_COMM_ID=name:5000 on a host where the name is `address`.
+wire::UniqueId IdAt(const std::string& address, bool looked_up = true) {
+  wire::UniqueId id{};
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.port = 5000;
+  id.guessable = 1;
+  id.looked_up = looked_up ? 1 : 0;
+  id.comm_id = 0xc0ffee;
+  std::strcpy(id.host, address.c_str());
+  return id;
+}
+
+class SimEnvironmentId : public testing::Test {
+ protected:
+  SimRank& Init(int host, const wire::UniqueId& id, int ranks, int rank) {
+    SimTenant& tenant = world_.AddTenant(host);
+    EXPECT_TRUE(world_.RunUntil([&] { return tenant.greeted(); }));
+    return tenant.Init(id, ranks, rank);
+  }
+  bool Formed(const SimRank& rank) {
+    return world_.RunUntil([&] { return rank.answered; }) && rank.status.error == wire::ErrorClass::kNone;
+  }
+  SimWorld world_{{.seed = 3, .network = {}}};
+};
+
+TEST_F(SimEnvironmentId, RanksOfOneHostMeetThoughTheyFoundDifferentAddresses) {
+  SimRank& a = Init(0, IdAt("10.0.0.1"), 3, 0);
+  SimRank& b = Init(0, IdAt("10.0.7.1"), 3, 1);
+  SimRank& c = Init(1, IdAt("10.0.0.1"), 3, 2);
+  EXPECT_TRUE(Formed(a) && Formed(b) && Formed(c)) << a.status.text << b.status.text << c.status.text;
+  EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
+}
+
+// Debian's /etc/hosts calls a machine's own name 127.0.1.1.
+TEST_F(SimEnvironmentId, OthersReachAHostWhoseOwnNameIsALoopbackAddressToItself) {
+  SimRank& a = Init(0, IdAt("127.0.1.1"), 2, 0);
+  SimRank& b = Init(1, IdAt("10.0.0.1"), 2, 1);
+  EXPECT_TRUE(Formed(a) && Formed(b)) << a.status.text << b.status.text;
+}
+
+TEST_F(SimEnvironmentId, AnAddressOfAnotherHostIsRefusedToRankZero) {
+  SimRank& a = Init(0, IdAt("10.0.0.2"), 2, 0);
+  EXPECT_FALSE(Formed(a));
+  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must name an address of rank 0's host"));
+}
+
+TEST_F(SimEnvironmentId, ANameIsNeverLookedUpInTheEngine) {
+  SimRank& a = Init(0, IdAt("node-7"), 2, 0);
+  EXPECT_FALSE(Formed(a));
+  EXPECT_THAT(a.status.text, HasSubstr("'node-7'"));
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,40 @@
+#include "base/host_lookup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(NumericAddress, IsDigitsOfEitherFamilyAndNothingElse) {
+  for (const char* good : {"10.0.0.1", "::1", "fe80::1", "::ffff:10.0.0.1"}) EXPECT_TRUE(IsNumericAddress(good)) << good;
+  for (const char* bad : {"", "localhost", "10.0.0", "[::1]", "fe80::1%lo", "10.0.0.1 "}) {
+    EXPECT_FALSE(IsNumericAddress(bad)) << bad;
+  }
+}
+
+TEST(LoopbackAddress, IsAWholeNetworkInIpv4) {
+  for (const char* good : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopbackAddress(good)) << good;
+  for (const char* bad : {"", "localhost", "128.0.0.1", "10.127.0.1", "::"}) EXPECT_FALSE(IsLoopbackAddress(bad)) << bad;
+}
+
+TEST(LookUpHost, PrefersIpv4) { EXPECT_EQ(*LookUpHost("localhost"), "127.0.0.1"); }
+
+TEST(LookUpHost, GivesAnAddressItsUsualSpelling) {
+  EXPECT_EQ(*LookUpHost("0.0.0.0"), "0.0.0.0");
+  EXPECT_EQ(*LookUpHost("0:0:0:0:0:0:0:1"), "::1");
+}
+
+TEST(LookUpHost, NamesWhatNobodyKnows) {
+  for (const char* bad : {"", "no..such"}) {
+    const auto address = LookUpHost(bad);
+    ASSERT_FALSE(address.ok()) << bad;
+    EXPECT_EQ(address.status().code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(address.status().message()), HasSubstr(bad));
+  }
+}
+
+}  // namespace
+}  // namespace mccs
