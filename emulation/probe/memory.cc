@@ -1,6 +1,5 @@
 // Memory: what a pointer is, and what becomes of it.
 
-#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -11,8 +10,7 @@ namespace {
 
 Outcome AddressRange() {
   constexpr size_t kBytes = (4 << 20) + 1234;
-  void* device = nullptr;
-  PROBE_CALL(cudaMalloc(&device, kBytes));
+  PROBE_DEVICE_MEMORY(device, kBytes);
   CUdeviceptr base = 0;
   size_t bytes = 0;
   PROBE_CALL(cuMemGetAddressRange(&base, &bytes, Pointer(device) + 4097));
@@ -37,8 +35,8 @@ Outcome BufferIds() {
     unsigned long long at_base = 0;
     unsigned long long inside = 0;
     PROBE_CALL(cudaMalloc(reinterpret_cast<void**>(&device), kBytes));
-    if (Outcome o = BufferId(device, &at_base); o.verdict != Verdict::kPass) return o;
-    if (Outcome o = BufferId(device + kBytes / 2, &inside); o.verdict != Verdict::kPass) return o;
+    PROBE_PASSES(BufferId(device, &at_base));
+    PROBE_PASSES(BufferId(device + kBytes / 2, &inside));
     PROBE_CALL(cudaFree(device));
     PROBE_HOLDS(at_base == inside, "two ids within one allocation");
     PROBE_HOLDS(at_base != last, "an id came again after free and malloc");
@@ -48,12 +46,10 @@ Outcome BufferIds() {
 }
 
 Outcome PointerAttributes() {
-  void* device = nullptr;
-  void* host = nullptr;
   int on_stack = 0;
   cudaPointerAttributes attributes;
-  PROBE_CALL(cudaMalloc(&device, 4096));
-  PROBE_CALL(cudaHostAlloc(&host, 4096, cudaHostAllocDefault));
+  PROBE_DEVICE_MEMORY(device, 4096);
+  PROBE_PINNED_MEMORY(host, 4096);
   PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(device) + 100));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
               "device memory is not said to be the device's");
@@ -65,10 +61,9 @@ Outcome PointerAttributes() {
 }
 
 Outcome IpcCapability() {
-  void* device = nullptr;
   void* pooled = nullptr;
   unsigned capable = 0;
-  PROBE_CALL(cudaMalloc(&device, 4096));
+  PROBE_DEVICE_MEMORY(device, 4096);
   PROBE_CALL(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
                                    Pointer(device)));
   PROBE_HOLDS(capable == 1, "memory of cudaMalloc cannot be exported");
@@ -97,18 +92,12 @@ Outcome RegisteredAddress() {
 }
 
 Outcome FreeWaitsForWork() {
-  uint64_t* words = PinnedWords(8);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  void* device = nullptr;
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaMalloc(&device, 4 << 20));
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  PROBE_WORDS(words, 8);
+  PROBE_DEVICE_MEMORY(device, 4 << 20);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaMemsetAsync(device, 1, 4 << 20, stream));
-  std::thread releaser([words] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    StoreWord(words, 1);
-  });
+  std::thread releaser = StoreLater(words, 1, 50);
   const cudaError_t error = cudaFree(device);
   const bool waited = LoadWord(words) == 1;
   releaser.join();
@@ -126,15 +115,12 @@ Outcome FreeOfStranger() {
 }
 
 Outcome PageableSource() {
-  uint64_t* words = PinnedWords(8);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  void* device = nullptr;
-  cudaStream_t stream = nullptr;
+  PROBE_WORDS(words, 8);
   char source[1024];
-  PROBE_CALL(cudaMalloc(&device, sizeof(source)));
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_DEVICE_MEMORY(device, sizeof(source));
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   memset(source, 1, sizeof(source));
-  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
   PROBE_CALL(cudaMemcpyAsync(device, source, sizeof(source), cudaMemcpyHostToDevice, stream));
   memset(source, 2, sizeof(source));
   StoreWord(words, 1);

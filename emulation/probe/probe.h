@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace mccs::probe {
@@ -59,6 +60,34 @@ std::optional<std::string> Problem(const char* call, CUresult result);
     if (!(condition)) return ::mccs::probe::Fail(why); \
   } while (false)
 
+// Leaves the check with an outcome that is no pass.
+#define PROBE_PASSES(outcome)                                                                     \
+  do {                                                                                            \
+    if (::mccs::probe::Outcome part = (outcome); part.verdict != ::mccs::probe::Verdict::kPass) { \
+      return part;                                                                                \
+    }                                                                                             \
+  } while (false)
+
+// What checks begin with: each declares the name, or leaves the check as failed. LIFETIME: the
+// process.
+#define PROBE_STREAM(name, flags) \
+  cudaStream_t name = nullptr;    \
+  PROBE_CALL(cudaStreamCreateWithFlags(&name, flags))
+#define PROBE_EVENT(name)     \
+  cudaEvent_t name = nullptr; \
+  PROBE_CALL(cudaEventCreate(&name))
+#define PROBE_WORDS(name, count)                            \
+  uint64_t* const name = ::mccs::probe::PinnedWords(count); \
+  PROBE_HOLDS(name != nullptr, "no pinned memory")
+#define PROBE_DEVICE_MEMORY(name, bytes) \
+  void* name = nullptr;                  \
+  PROBE_CALL(cudaMalloc(&name, bytes))
+#define PROBE_PINNED_MEMORY(name, bytes) \
+  void* name = nullptr;                  \
+  PROBE_CALL(cudaHostAlloc(&name, bytes, cudaHostAllocDefault))
+
+inline constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
+
 // How many hardware queues the streams of this GPU share, as far as the environment says:
 // CUDA_DEVICE_MAX_CONNECTIONS (8 where unset) on a GPU, MCCS_EMULATED_CONNECTIONS (32) on the
 // emulation.
@@ -75,6 +104,8 @@ uint64_t* PinnedWords(size_t count);
 uint64_t LoadWord(const uint64_t* word);
 void StoreWord(uint64_t* word, uint64_t value);
 bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms = 5000);
+// A thread that stores the value after that time.
+std::thread StoreLater(uint64_t* word, uint64_t value, int after_ms);
 
 inline CUdeviceptr Pointer(const void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 

@@ -12,7 +12,6 @@
 namespace mccs::probe {
 namespace {
 
-constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 constexpr size_t kPage = 4096;
 
 // A sealed page as the daemon makes it: header, then fence lines. Null where the system refuses.
@@ -40,9 +39,8 @@ Outcome RegisterPage(wire::FenceLine* page) {
 // One side of a conversation: its stream says `rounds` times "mine", and waits for the other's
 // word.
 Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
-  if (Outcome o = RegisterPage(page); o.verdict != Verdict::kPass) return o;
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_PASSES(RegisterPage(page));
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   for (uint64_t i = 1; i <= rounds; ++i) {
     PROBE_CALL(cuStreamWriteValue64(stream, Pointer(&page[mine].value), i, 0));
     PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[theirs].value), i, kGeq));
@@ -57,7 +55,7 @@ Outcome FencesAcrossProcesses() {
   wire::FenceLine* page = MakeFencePage();
   PROBE_HOLDS(page != nullptr, "no shared page");
   Peer peer([page](Peer&) { return Converse(page, 2, 1, kRounds); });
-  if (Outcome o = Converse(page, 1, 2, kRounds); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(Converse(page, 1, 2, kRounds));
   return peer.Join();
 }
 
@@ -73,7 +71,7 @@ Outcome FencesWithProcessor() {
     }
     return Pass();
   });
-  if (Outcome o = Converse(page, 1, 2, kRounds); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(Converse(page, 1, 2, kRounds));
   return peer.Join();
 }
 
@@ -87,9 +85,8 @@ Outcome LateSignalAcrossProcesses() {
     wire::SignalFence(page[2], wire::kFencePoison);
     return Pass();
   });
-  if (Outcome o = RegisterPage(page); o.verdict != Verdict::kPass) return o;
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_PASSES(RegisterPage(page));
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[2].value), 1, kGeq));
   usleep(200'000);
   const char go = 1;
@@ -149,10 +146,10 @@ Outcome ExportBaseAndOffset() {
   });
   char* buffer = nullptr;
   Export exported;
-  if (Outcome o = MakeExport(&buffer, &exported); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(MakeExport(&buffer, &exported));
   PROBE_HOLDS(exported.offset == kOffset, "the offset within the allocation is wrong");
   PROBE_HOLDS(peer.Send(&exported, sizeof(exported)), "no second process");
-  if (Outcome o = peer.Join(); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(peer.Join());
   unsigned char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, buffer, 1, cudaMemcpyDeviceToHost));
   PROBE_HOLDS(seen == 0x22, "the other process's writing is not seen");
@@ -162,7 +159,7 @@ Outcome ExportBaseAndOffset() {
 Outcome ExportToOneself() {
   char* buffer = nullptr;
   Export exported;
-  if (Outcome o = MakeExport(&buffer, &exported); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(MakeExport(&buffer, &exported));
   void* base = nullptr;
   const cudaError_t error =
       cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess);
@@ -199,12 +196,12 @@ Outcome ReadNames(Names* names) {
 Outcome StableNames() {
   Peer peer([](Peer& self) {
     Names names;
-    if (Outcome o = ReadNames(&names); o.verdict != Verdict::kPass) return o;
+    PROBE_PASSES(ReadNames(&names));
     return self.Send(&names, sizeof(names)) ? Pass() : Fail("could not send the names");
   });
   Names mine;
   Names theirs;
-  if (Outcome o = ReadNames(&mine); o.verdict != Verdict::kPass) return o;
+  PROBE_PASSES(ReadNames(&mine));
   PROBE_HOLDS(peer.Receive(&theirs, sizeof(theirs)), "the second process sent no names");
   PROBE_HOLDS(memcmp(&mine, &theirs, sizeof(mine)) == 0, "two processes see different devices");
   return peer.Join();

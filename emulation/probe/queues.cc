@@ -9,7 +9,6 @@
 namespace mccs::probe {
 namespace {
 
-constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 constexpr size_t kWordStride = 8;  // one cache line per word
 constexpr int kForty = 40;
 // The legacy default stream has a queue, too.
@@ -42,13 +41,10 @@ Outcome Block(int count, WaitingStreams* waiting) {
 // its end before they were released.
 Outcome WorkBeside(int count, bool* held) {
   WaitingStreams waiting;
-  if (Outcome blocked = Block(count, &waiting); blocked.verdict != Verdict::kPass) return blocked;
-  cudaStream_t working = nullptr;
-  uint64_t* word = PinnedWords(kWordStride);
-  void* device = nullptr;
-  PROBE_HOLDS(word != nullptr, "no pinned memory");
-  PROBE_CALL(cudaStreamCreateWithFlags(&working, cudaStreamNonBlocking));
-  PROBE_CALL(cudaMalloc(&device, 1 << 20));
+  PROBE_PASSES(Block(count, &waiting));
+  PROBE_WORDS(word, kWordStride);
+  PROBE_STREAM(working, cudaStreamNonBlocking);
+  PROBE_DEVICE_MEMORY(device, 1 << 20);
   PROBE_CALL(cudaMemsetAsync(device, 1, 1 << 20, working));
   PROBE_CALL(cuStreamWriteValue64(working, Pointer(word), 1, 0));
   *held = StaysBusy(working);
@@ -62,9 +58,7 @@ Outcome WorkBeside(int count, bool* held) {
 
 Outcome FortyWaits() {
   bool held = false;
-  if (Outcome outcome = WorkBeside(kForty, &held); outcome.verdict != Verdict::kPass) {
-    return outcome;
-  }
+  PROBE_PASSES(WorkBeside(kForty, &held));
   if (!held) return Pass();
   const int connections = Connections();
   PROBE_HOLDS(connections < kForty + kOtherQueues,
@@ -77,10 +71,7 @@ Outcome FewWaits() {
   const int count = Connections() - kOtherQueues - 1;
   if (count < 1) return Skip("too few connections for a wait and work side by side");
   bool held = false;
-  if (Outcome outcome = WorkBeside(std::min(count, kForty), &held);
-      outcome.verdict != Verdict::kPass) {
-    return outcome;
-  }
+  PROBE_PASSES(WorkBeside(std::min(count, kForty), &held));
   PROBE_HOLDS(!held, "a stream was held up although there are more connections than streams");
   return Pass();
 }
@@ -88,7 +79,7 @@ Outcome FewWaits() {
 Outcome TwoWaits() {
   if (Connections() <= kOtherQueues) return Skip("the two streams share a queue");
   WaitingStreams waiting;
-  if (Outcome blocked = Block(2, &waiting); blocked.verdict != Verdict::kPass) return blocked;
+  PROBE_PASSES(Block(2, &waiting));
   StoreWord(waiting.word(1), 1);
   PROBE_HOLDS(Finishes(waiting.streams[1]), "the second stream waits for the first one's word");
   PROBE_HOLDS(StaysBusy(waiting.streams[0]), "the first stream did not wait for its word");
@@ -101,8 +92,7 @@ Outcome TwoWaits() {
 // of one process on streams that share a queue would block each other in any other order.
 Outcome ReadiesBeforeWaits() {
   constexpr size_t kStreams = 16;
-  uint64_t* words = PinnedWords(2 * kStreams * kWordStride);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  PROBE_WORDS(words, 2 * kStreams * kWordStride);
   std::vector<cudaStream_t> streams(kStreams);
   const auto ready = [&](size_t i) { return words + i * kWordStride; };
   const auto done = [&](size_t i) { return words + (kStreams + i) * kWordStride; };

@@ -1,6 +1,5 @@
 // The order of streams: legacy default stream, per-thread default streams, host functions.
 
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -10,7 +9,6 @@
 namespace mccs::probe {
 namespace {
 
-constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 // Queues that a check with two or three streams needs to tell order from a shared queue.
 constexpr int kEnoughConnections = 8;
 
@@ -18,38 +16,31 @@ Outcome SharesQueues() {
   return Skip("with so few connections every stream waits for every other one");
 }
 
-Outcome LegacyWaitsForBlocking() {
-  uint64_t* words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  cudaStream_t blocking = nullptr;
-  PROBE_CALL(cudaStreamCreate(&blocking));
-  PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
-  PROBE_CALL(cuStreamWriteValue64(cudaStreamLegacy, Pointer(words + 8), 1, 0));
-  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), "the legacy stream overtook a blocking one");
+// The work of `second` waits for what `first` was given before it.
+Outcome InOrder(cudaStream_t first, cudaStream_t second, const char* overtook) {
+  PROBE_WORDS(words, 16);
+  PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue64(second, Pointer(words + 8), 1, 0));
+  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), overtook);
   StoreWord(words, 1);
-  PROBE_HOLDS(WordBecomes(words + 8, 1), "the legacy stream was not released");
+  PROBE_HOLDS(WordBecomes(words + 8, 1), "the later stream was not released");
   return Pass();
+}
+
+Outcome LegacyWaitsForBlocking() {
+  PROBE_STREAM(blocking, cudaStreamDefault);
+  return InOrder(blocking, cudaStreamLegacy, "the legacy stream overtook a blocking one");
 }
 
 Outcome BlockingWaitsForLegacy() {
-  uint64_t* words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  cudaStream_t blocking = nullptr;
-  PROBE_CALL(cudaStreamCreate(&blocking));
-  PROBE_CALL(cuStreamWaitValue64(nullptr, Pointer(words), 1, kGeq));
-  PROBE_CALL(cuStreamWriteValue64(blocking, Pointer(words + 8), 1, 0));
-  PROBE_HOLDS(!WordBecomes(words + 8, 1, 30), "a blocking stream overtook the legacy one");
-  StoreWord(words, 1);
-  PROBE_HOLDS(WordBecomes(words + 8, 1), "the blocking stream was not released");
-  return Pass();
+  PROBE_STREAM(blocking, cudaStreamDefault);
+  return InOrder(nullptr, blocking, "a blocking stream overtook the legacy one");
 }
 
 Outcome NonBlockingIgnoresLegacy() {
-  uint64_t* words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  PROBE_WORDS(words, 16);
   if (Connections() < kEnoughConnections) return SharesQueues();
-  cudaStream_t free_stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&free_stream, cudaStreamNonBlocking));
+  PROBE_STREAM(free_stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(nullptr, Pointer(words), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(free_stream, Pointer(words + 8), 1, 0));
   const bool written = WordBecomes(words + 8, 1, 1000);
@@ -60,16 +51,11 @@ Outcome NonBlockingIgnoresLegacy() {
 }
 
 Outcome LegacySynchroniseCoversBlocking() {
-  uint64_t* words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  cudaStream_t blocking = nullptr;
-  PROBE_CALL(cudaStreamCreate(&blocking));
+  PROBE_WORDS(words, 16);
+  PROBE_STREAM(blocking, cudaStreamDefault);
   PROBE_CALL(cuStreamWaitValue64(blocking, Pointer(words), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(blocking, Pointer(words + 8), 1, 0));
-  std::thread releaser([words] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    StoreWord(words, 1);
-  });
+  std::thread releaser = StoreLater(words, 1, 30);
   const cudaError_t error = cudaStreamSynchronize(nullptr);
   const bool written = LoadWord(words + 8) == 1;
   releaser.join();
@@ -79,8 +65,7 @@ Outcome LegacySynchroniseCoversBlocking() {
 }
 
 Outcome PerThreadStreams() {
-  uint64_t* words = PinnedWords(24);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
+  PROBE_WORDS(words, 24);
   if (Connections() < kEnoughConnections) return SharesQueues();
   std::optional<std::string> problem;
   std::thread other([&] {
@@ -104,14 +89,10 @@ Outcome PerThreadStreams() {
 
 Outcome CallsReturnBeforeWork() {
   constexpr size_t kBytes = 1 << 20;
-  uint64_t* words = PinnedWords(8);
-  void* device = nullptr;
-  void* host = nullptr;
-  cudaStream_t stream = nullptr;
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  PROBE_CALL(cudaMalloc(&device, kBytes));
-  PROBE_CALL(cudaHostAlloc(&host, kBytes, cudaHostAllocDefault));
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_WORDS(words, 8);
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_PINNED_MEMORY(host, kBytes);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   static int called = 0;
   memset(host, 0, kBytes);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
@@ -134,8 +115,7 @@ Outcome HostFunctionOrder() {
   };
   static Log log;
   constexpr int kFunctions = 100;
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   for (intptr_t i = 0; i < kFunctions; ++i) {
     PROBE_CALL(cudaLaunchHostFunc(
         stream,
@@ -159,10 +139,8 @@ Outcome HostFunctionMayBlock() {
   words = PinnedWords(16);
   PROBE_HOLDS(words != nullptr, "no pinned memory");
   if (Connections() < kEnoughConnections) return SharesQueues();
-  cudaStream_t first = nullptr;
-  cudaStream_t second = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
-  PROBE_CALL(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
   PROBE_CALL(cudaLaunchHostFunc(
       first,
       [](void*) {
@@ -183,10 +161,8 @@ Outcome HostFunctionMayBlock() {
 }
 
 Outcome DestroyKeepsWork() {
-  uint64_t* words = PinnedWords(16);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_WORDS(words, 16);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
   PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words + 8), 1, 0));
   PROBE_CALL(cudaStreamDestroy(stream));
@@ -196,10 +172,8 @@ Outcome DestroyKeepsWork() {
 }
 
 Outcome QueryRemembersNotReady() {
-  uint64_t* words = PinnedWords(8);
-  PROBE_HOLDS(words != nullptr, "no pinned memory");
-  cudaStream_t stream = nullptr;
-  PROBE_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
   PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
   const cudaError_t busy = cudaStreamQuery(stream);
   const cudaError_t peeked = cudaPeekAtLastError();

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "emulation/probe/probe.h"
 
@@ -92,6 +91,13 @@ void StoreWord(uint64_t* word, uint64_t value) {
 
 bool WordBecomes(const uint64_t* word, uint64_t value, int limit_ms) {
   return Becomes([=] { return LoadWord(word) == value; }, std::chrono::milliseconds(limit_ms));
+}
+
+std::thread StoreLater(uint64_t* word, uint64_t value, int after_ms) {
+  return std::thread([=] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
+    StoreWord(word, value);
+  });
 }
 
 Peer::Peer(const std::function<Outcome(Peer&)>& body) {
