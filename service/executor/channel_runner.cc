@@ -171,8 +171,8 @@ bool ChannelRunner::PollReceive(StepRef ref) {
       receive_pieces_.push_back(
           {Address(ref, place), Elements(ref, place) * SizeOf(binding_->type)});
     }
-    lane.Expect(*cell.slice, receive_pieces_, binding_->tag);
-    cell.state = State::kExpected;
+    // Refused beyond the lane's window, which moves on when slots are released: asked again then.
+    if (lane.Expect(*cell.slice, receive_pieces_, binding_->tag)) cell.state = State::kExpected;
   }
   const Landing landing = lane.Landed(*cell.slice);
   if (landing == Landing::kNotYet) return false;
