@@ -36,6 +36,8 @@ class Dial {
   // The stream once it stands; null until then. An error (refused, timed out, the peer cannot prove
   // itself) names the peer and sticks.
   absl::StatusOr<std::unique_ptr<Connection>> Poll();
+  // Poll has something to do then, though no byte may arrive; 0: at once.
+  MonotonicNs deadline() const { return status_.ok() ? handshake_->deadline() : 0; }
 
  private:
   const PeerAccess access_;

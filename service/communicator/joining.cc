@@ -25,7 +25,8 @@ void Joining::Add(const peer::Join& join) { waiting_.push_back(join); }
 
 MonotonicNs Joining::NextDeadline() const {
   if (part_by_ != 0) return part_by_;
-  return link_ == nullptr && dial_ == nullptr ? dial_again_at_ : next_log_;
+  if (link_ != nullptr) return next_log_;
+  return std::min(next_log_, dial_ != nullptr ? dial_->deadline() : dial_again_at_);
 }
 
 absl::Status Joining::PollDial() {
@@ -82,7 +83,8 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
       const auto& missing = (*message)->waiting().missing_ranks();
       const size_t named = std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
       missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
-      unnamed_missing_ = (*message)->waiting().more();
+      unnamed_missing_ = (*message)->waiting().more() + static_cast<uint32_t>(missing.size()) -
+                         static_cast<uint32_t>(named);
     }
   }
   return std::nullopt;
@@ -107,7 +109,7 @@ bool Joining::Parted() {
 
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
-  if (missing_.empty()) return "nobody is missing";
+  if (missing_.empty()) return "the rendezvous daemon has not said who is missing";
   std::string text = absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));
   if (unnamed_missing_ > 0) absl::StrAppend(&text, " and ", unnamed_missing_, " more");
   return absl::StrCat(text, missing_.size() == 1 && unnamed_missing_ == 0 ? " has" : " have", " not joined");

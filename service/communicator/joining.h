@@ -57,6 +57,7 @@ class Joining {
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
+  // When Poll (after Withdraw, Parted) has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:

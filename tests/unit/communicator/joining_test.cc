@@ -1,0 +1,389 @@
+// The member's side of a rendezvous, against a rendezvous that the test plays on a simulated network. Time goes from
+// event to event and from deadline to deadline, as the engine's does.
+#include "service/communicator/joining.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/random.h"
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kHere[] = "10.0.0.1";
+constexpr char kThere[] = "10.0.0.2";
+constexpr uint16_t kPort = 7000;
+constexpr CommId kId{0x2a};
+
+peer::Join JoinOf(int rank) {
+  peer::Join join;
+  join.mutable_rank()->set_rank(rank);
+  return join;
+}
+
+peer::Message Waiting(const std::vector<int>& missing, uint32_t more = 0) {
+  peer::Message message;
+  for (int rank : missing) message.mutable_waiting()->add_missing_ranks(rank);
+  message.mutable_waiting()->set_more(more);
+  return message;
+}
+
+peer::Message Roster() {
+  peer::Message message;
+  message.mutable_roster()->set_comm_id(kId.value());
+  return message;
+}
+
+peer::Message Refused(const absl::Status& why) {
+  peer::Message message;
+  message.mutable_refused()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_refused()->set_text(std::string(why.message()));
+  return message;
+}
+
+class JoiningTest : public testing::Test {
+ protected:
+  void Open(const PeerListenerLimits& limits = {}) {
+    door_ = std::make_unique<PeerListener>(
+        std::move(*network_.HostNetwork(kThere).Listen({kThere, kPort})),
+        [this](const Preamble& preamble) -> std::optional<Secret> {
+          if (preamble.purpose != ConnectionPurpose::kJoin || preamble.comm_id != kId) return std::nullopt;
+          return secret_there_;
+        },
+        random_, *quiet_, limits);
+  }
+
+  void Start(bool keep_dialling = false) {
+    joining_ = std::make_unique<Joining>(
+        JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
+                       .dial = {.to = {kThere, kPort},
+                                .connect = {},
+                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = kId},
+                                .secret = Secret{}},
+                       .keep_dialling = keep_dialling,
+                       .log = &log_});
+    started_ = clock_.Now();
+  }
+
+  // Both ends take turns until `done`, or the member's answer has come; false when neither came in time.
+  bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
+    const MonotonicNs limit = clock_.Now() + limit_ns;
+    for (;;) {
+      Serve();
+      if (!withdrawn_ && status_.ok() && !roster_.has_value()) {
+        auto answer = joining_->Poll();
+        if (!answer.ok()) {
+          status_ = answer.status();
+        } else if (answer->has_value()) {
+          roster_ = std::move(**answer);
+        }
+      }
+      Serve();
+      if (done()) return true;
+      MonotonicNs next = network_.NextEventTime().value_or(limit);
+      if (status_.ok() && !roster_.has_value()) next = std::min(next, joining_->NextDeadline());
+      if (door_ != nullptr) next = std::min(next, door_->NextDeadline().value_or(limit));
+      if (std::max(next, clock_.Now() + 1) > limit) {
+        network_.AdvanceTo(limit);
+        return false;
+      }
+      network_.AdvanceTo(std::max(next, clock_.Now() + 1));
+    }
+  }
+  bool RunToError(int64_t limit_ns = 2 * kNsPerSec) {
+    return Run([&] { return !status_.ok(); }, limit_ns);
+  }
+  // The member has come, and its ranks.
+  bool RunToJoined(size_t ranks) {
+    return Run([&] { return joined_.size() == ranks; });
+  }
+
+  void Serve() {
+    if (door_ != nullptr) {
+      for (Peer& peer : door_->Poll(clock_.Now())) link_ = std::make_unique<PeerLink>(std::move(peer.connection));
+    }
+    if (link_ == nullptr) return;
+    link_->Poll();
+    for (;;) {
+      const auto message = link_->Receive();
+      if (!message.ok() || !message->has_value()) return;
+      if ((*message)->has_join()) joined_.push_back((*message)->join().rank().rank());
+      if ((*message)->has_failed()) farewell_ = (*message)->failed();
+    }
+  }
+
+  void Withdraw(const absl::Status& why) {
+    joining_->Withdraw(why);
+    withdrawn_ = true;
+  }
+  int64_t elapsed() const { return clock_.Now() - started_; }
+  std::string error() const { return std::string(status_.message()); }
+  bool Logged(std::string_view text) const { return log_.Contains(text); }
+
+  SimClock clock_;
+  SimNetwork network_{clock_, 1};
+  SeededRandom random_{1};
+  SimLog log_;
+  std::unique_ptr<Log> quiet_ = MakeNullLog();
+  Secret secret_there_{};
+  std::unique_ptr<PeerListener> door_;
+  std::unique_ptr<PeerLink> link_;
+  std::vector<int> joined_;
+  std::optional<peer::Failed> farewell_;
+  std::unique_ptr<Joining> joining_;
+  MonotonicNs started_ = 0;
+  absl::Status status_;
+  std::optional<peer::Roster> roster_;
+  bool withdrawn_ = false;
+};
+
+// ---- It goes well -------------------------------------------------------------------------------
+
+TEST_F(JoiningTest, BringsItsRanksAndTakesTheRoster) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(3));
+  joining_->Add(JoinOf(1));
+  ASSERT_TRUE(RunToJoined(2));
+  EXPECT_THAT(joined_, ElementsAre(3, 1));
+  joining_->Add(JoinOf(7));  // a rank that comes later
+  ASSERT_TRUE(RunToJoined(3));
+  EXPECT_FALSE(roster_.has_value());
+  link_->Send(Roster());
+  ASSERT_TRUE(Run([&] { return roster_.has_value(); }));
+  EXPECT_EQ(roster_->comm_id(), kId.value());
+}
+
+TEST_F(JoiningTest, EveryRankIsAnnouncedOnce) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  Run([] { return false; }, 10 * kNsPerSec);
+  EXPECT_THAT(joined_, ElementsAre(0));
+}
+
+// ---- Nobody there, or the wrong one -------------------------------------------------------------
+
+TEST_F(JoiningTest, WhereNobodyListensIsAnErrorThatNamesThePlace) {
+  Start();
+  ASSERT_TRUE(RunToError());
+  EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
+  EXPECT_THAT(error(), HasSubstr("cannot reach the rendezvous of communicator 000000000000002a at 10.0.0.2:7000"));
+}
+
+TEST_F(JoiningTest, AnIdThatCanBeGuessedIsDialledUntilSomebodyListens) {
+  Start(/*keep_dialling=*/true);
+  joining_->Add(JoinOf(0));
+  EXPECT_FALSE(RunToError(20 * kNsPerSec));
+  Open();
+  const MonotonicNs opened = clock_.Now();
+  ASSERT_TRUE(RunToJoined(1));
+  EXPECT_LE(clock_.Now() - opened, kDialRendezvousAgainNs + kNsPerMs);
+}
+
+TEST_F(JoiningTest, AWrongSecretIsRefusedThoughItKeepsDialling) {
+  secret_there_[0] = 1;
+  Open();
+  Start(/*keep_dialling=*/true);
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToError());
+  EXPECT_TRUE(absl::IsPermissionDenied(status_)) << status_;
+  EXPECT_THAT(error(), HasSubstr("10.0.0.2:7000"));
+  EXPECT_TRUE(joined_.empty()) << "told its ranks to a stranger";
+}
+
+TEST_F(JoiningTest, AMeetingThatIsNotKnownThereIsAnErrorOrTriedAgain) {
+  for (const bool keep_dialling : {false, true}) {
+    door_.reset();
+    Open({.patience = {.lookup_ns = kNsPerSec}});
+    status_ = absl::OkStatus();
+    joining_ = std::make_unique<Joining>(
+        JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
+                       .dial = {.to = {kThere, kPort},
+                                .connect = {},
+                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
+                                .secret = Secret{}},
+                       .keep_dialling = keep_dialling,
+                       .log = &log_});
+    EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialling) << status_;
+  }
+}
+
+TEST_F(JoiningTest, ADaemonThatTakesTheStreamAndSaysNothingIsGivenUp) {
+  auto silent = std::move(*network_.HostNetwork(kThere).Listen({kThere, kPort}));
+  Start();
+  ASSERT_TRUE(RunToError(100 * kNsPerSec));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status_)) << status_;
+  EXPECT_LE(elapsed(), 31 * kNsPerSec) << "woke up for something else";
+}
+
+// ---- Turning bad while waiting ------------------------------------------------------------------
+
+TEST_F(JoiningTest, ARefusalIsTheRendezvoussWords) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  link_->Send(Refused(absl::InvalidArgumentError("two processes claim rank 0")));
+  link_.reset();  // and hangs up
+  ASSERT_TRUE(RunToError());
+  EXPECT_EQ(status_, absl::InvalidArgumentError("two processes claim rank 0"));
+}
+
+TEST_F(JoiningTest, ARendezvousThatEndsIsNamed) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  network_.CutHost(kThere);
+  ASSERT_TRUE(RunToError());
+  EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
+  EXPECT_THAT(error(), HasSubstr("the rendezvous of communicator 000000000000002a at 10.0.0.2:7000 ended"));
+}
+
+TEST_F(JoiningTest, ALostRendezvousIsNotDialledAgain) {
+  Open();
+  Start(/*keep_dialling=*/true);
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  network_.Cut(kHere, kThere);
+  ASSERT_TRUE(RunToError());
+  EXPECT_THAT(error(), HasSubstr("ended"));
+}
+
+// ---- Who is missing -----------------------------------------------------------------------------
+
+TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
+  Start();
+  EXPECT_EQ(joining_->DescribeMissing(), "the rendezvous daemon has not answered");
+  Open();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  EXPECT_THAT(joining_->DescribeMissing(), Not(HasSubstr("nobody"))) << "it has not been told yet";
+  const struct {
+    peer::Message waiting;
+    std::string text;
+  } cases[] = {{Waiting({3}), "rank 3 has not joined"},
+               {Waiting({3, 5}), "ranks 3, 5 have not joined"},
+               {Waiting({3}, 1), "rank 3 and 1 more have not joined"}};
+  for (const auto& c : cases) {
+    link_->Send(c.waiting);
+    EXPECT_TRUE(Run([&] { return joining_->DescribeMissing() == c.text; })) << joining_->DescribeMissing();
+  }
+}
+
+TEST_F(JoiningTest, ALongListOfMissingRanksIsCutShort) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  std::vector<int> missing(1000);
+  for (int i = 0; i < 1000; ++i) missing[static_cast<size_t>(i)] = i + 1;
+  link_->Send(Waiting(missing));
+  ASSERT_TRUE(Run([&] { return joining_->DescribeMissing().find("ranks 1, 2") == 0; }));
+  EXPECT_THAT(joining_->DescribeMissing(), HasSubstr("15, 16 and 984 more have not joined"));
+}
+
+TEST_F(JoiningTest, TheLogNamesTheMissingAfterFiveSecondsAndThenEveryMinute) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  link_->Send(Waiting({3}));
+  Run([] { return false; }, kFirstMissingLogNs - 10 * kNsPerMs);
+  EXPECT_TRUE(log_.lines.empty());
+  Run([] { return false; }, 20 * kNsPerMs);
+  ASSERT_EQ(log_.lines.size(), 1u);
+  EXPECT_THAT(log_.lines[0], HasSubstr("communicator 000000000000002a is still forming: rank 3 has not joined"));
+  Run([] { return false; }, 3 * kMissingLogEveryNs);
+  EXPECT_EQ(log_.lines.size(), 4u);
+}
+
+// ---- This host gives up -------------------------------------------------------------------------
+
+TEST_F(JoiningTest, WhoWithdrawsSaysWhyAndPartsWhenAnswered) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  Withdraw(absl::CancelledError("rank 0 was aborted"));
+  EXPECT_FALSE(joining_->Parted());
+  ASSERT_TRUE(Run([&] { return farewell_.has_value(); }));
+  EXPECT_EQ(farewell_->text(), "rank 0 was aborted");
+  EXPECT_EQ(farewell_->error_code(), static_cast<uint32_t>(absl::StatusCode::kCancelled));
+  EXPECT_FALSE(joining_->Parted());
+  link_->Send(Waiting({1}));  // on its way before it heard: no answer
+  link_->Send(Refused(absl::CancelledError("so be it")));
+  EXPECT_TRUE(Run([&] { return joining_->Parted(); }, 10 * kNsPerMs));
+}
+
+TEST_F(JoiningTest, ARosterThatCrossesTheLastWordsIsAnAnswer) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  link_->Send(Roster());
+  Withdraw(absl::CancelledError("aborted"));
+  EXPECT_TRUE(Run([&] { return joining_->Parted(); }, 10 * kNsPerMs));
+}
+
+TEST_F(JoiningTest, ASilentRendezvousIsWaitedForNoLongerThanItsTime) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  const MonotonicNs before = clock_.Now();
+  Withdraw(absl::CancelledError("aborted"));
+  EXPECT_EQ(joining_->NextDeadline(), before + kPartingNs);
+  ASSERT_TRUE(Run([&] { return joining_->Parted(); }));
+  EXPECT_EQ(clock_.Now(), before + kPartingNs);
+}
+
+TEST_F(JoiningTest, WhoWasNeverHeardHasNothingToTakeBack) {
+  Start();
+  joining_->Add(JoinOf(0));
+  Withdraw(absl::CancelledError("aborted"));
+  EXPECT_TRUE(joining_->Parted());
+}
+
+TEST_F(JoiningTest, AfterTheRendezvousHasConcludedNobodyWaits) {
+  for (const bool refused : {true, false}) {
+    link_.reset();
+    door_.reset();
+    joined_.clear();
+    status_ = absl::OkStatus();
+    roster_.reset();
+    withdrawn_ = false;
+    Open();
+    Start();
+    joining_->Add(JoinOf(0));
+    ASSERT_TRUE(RunToJoined(1));
+    link_->Send(refused ? Refused(absl::InvalidArgumentError("no")) : Roster());
+    ASSERT_TRUE(Run([&] { return roster_.has_value() || !status_.ok(); }));
+    Withdraw(absl::InvalidArgumentError("no"));
+    EXPECT_TRUE(joining_->Parted());
+  }
+}
+
+TEST_F(JoiningTest, ALinkThatBreaksHasParted) {
+  Open();
+  Start();
+  joining_->Add(JoinOf(0));
+  ASSERT_TRUE(RunToJoined(1));
+  Withdraw(absl::CancelledError("aborted"));
+  network_.Cut(kHere, kThere);
+  EXPECT_TRUE(joining_->Parted());
+}
+
+}  // namespace
+}  // namespace mccs
