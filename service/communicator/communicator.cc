@@ -267,12 +267,21 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
     }
     leaving_.push_back(draining.port);
   }
-  if (forming_ != nullptr && forming_->Parted()) forming_.reset();
+  PartFromForming();
   reporter_.Report(work(), failure_);
 }
 
+void Communicator::PartFromForming() {
+  if (state_ != State::kFailed || forming_ == nullptr) return;
+  const bool linked = formation_.star != nullptr;
+  if (!forming_->Parted()) return;
+  // The roster crossed with our giving up: the leader waits for this host, or the members for this leader.
+  if (!linked && formation_.star != nullptr) formation_.star->Broadcast(FailedMessage(failure_));
+  forming_.reset();
+}
+
 bool Communicator::PollClosing() {
-  if (state_ == State::kFailed && forming_ != nullptr && forming_->Parted()) forming_.reset();
+  PartFromForming();
   if (state_ == State::kFailed && loop_ != nullptr && loop_->quiescent()) {
     work_at_end_ = work();
     loop_.reset();  // With the lanes, the last that points to tenants' memory.

@@ -96,6 +96,7 @@ class Communicator {
   bool PollActive();
   bool PollStar();
   bool PollClosing();
+  void PartFromForming();
   void Hear(const StarMessage& message);
   absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
   bool Departed(Rank rank) const;

@@ -129,6 +129,14 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   return absl::OkStatus();
 }
 
+bool Forming::Parted() {
+  if (joining_ == nullptr) return true;
+  if (!joining_->Parted()) return false;
+  std::optional<peer::Roster> late = joining_->TakeLateRoster();
+  if (late.has_value()) TakeRoster(std::move(*late)).IgnoreError();  // one that cannot be names nobody to tell
+  return true;
+}
+
 // ---- kLinking -----------------------------------------------------------------------------------
 
 absl::StatusOr<bool> Forming::PollLinking() {

@@ -44,8 +44,9 @@ class Forming {
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
-  // After Withdraw: they have been told, and this may go. Ask again when bytes arrive, at PartBy() at last.
-  bool Parted() { return joining_ == nullptr || joining_->Parted(); }
+  // After Withdraw: this may go. Ask again when bytes arrive, at PartBy() at last. The others have been told, unless the
+  // roster came instead: then the formation has members and star, and they wait to be told over it.
+  bool Parted();
   MonotonicNs PartBy() const { return joining_->NextDeadline(); }
 
   // One more local rank. REQUIRES: state() is kJoining.

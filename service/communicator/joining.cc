@@ -100,10 +100,13 @@ bool Joining::Parted() {
   if (link_ == nullptr || over_ || options_.access.clock->Now() >= part_by_) return true;
   link_->Poll();
   for (;;) {
-    const auto message = link_->Receive();
-    if (!message.ok()) return true;
+    auto message = link_->Receive();
+    over_ = !message.ok() || (message->has_value() && Concludes(**message));
+    if (message.ok() && message->has_value() && (*message)->has_roster()) {
+      late_roster_ = std::move(*(*message)->mutable_roster());
+    }
+    if (over_) return true;
     if (!message->has_value()) return false;
-    if (Concludes(**message)) return true;
   }
 }
 

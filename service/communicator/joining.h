@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,6 +55,9 @@ class Joining {
   // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too long. A link
   // that is closed before, with a message of the rendezvous unread, may take our last words with it.
   bool Parted();
+  // Once parted: the roster that crossed with Withdraw, if one did. Then the rendezvous heard nothing, and the others
+  // count on this host.
+  std::optional<peer::Roster> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
 
   // "ranks 3, 5 have not joined".
   std::string DescribeMissing() const;
@@ -68,6 +72,7 @@ class Joining {
   MonotonicNs next_log_;
   MonotonicNs dial_again_at_ = 0;
   MonotonicNs part_by_ = 0;  // after Withdraw
+  std::optional<peer::Roster> late_roster_;
   bool over_ = false;        // the rendezvous has concluded, or is gone
   std::unique_ptr<Dial> dial_;      // until the link stands
   std::unique_ptr<PeerLink> link_;  // then

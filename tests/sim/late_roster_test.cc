@@ -1,0 +1,110 @@
+// A rank that goes while the roster is on its way: its daemon no longer forms the communicator, the rendezvous no
+// longer listens, and the other hosts must hear of it all the same, at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 30;
+constexpr int kRanks = 3;
+// Far below the patience of a leader whose members do not link up.
+constexpr int64_t kPromptlyNs = kNsPerSec;
+
+using Departure = std::function<void(SimTenant&, SimRank&)>;
+
+void Abort(SimTenant& tenant, SimRank& rank) { tenant.Abort(rank); }
+void Kill(SimTenant& tenant, SimRank&) { tenant.Kill(); }
+
+class LateRoster : public testing::Test {
+ protected:
+  // One rank a host; the ranks meet on host 0 by `id`, or by one that its daemon makes.
+  void Join(uint64_t seed, const wire::UniqueId* id = nullptr) {
+    world_.emplace(SimWorldOptions{.seed = seed, .hosts = kRanks, .network = {}});
+    tenants_.clear();
+    ranks_.clear();
+    for (int r = 0; r < kRanks; ++r) tenants_.push_back(&world_->AddTenant(r));
+    tenants_[0]->AskUniqueId();
+    ASSERT_TRUE(world_->RunUntil([&] { return tenants_[0]->has_unique_id(); }));
+    const wire::UniqueId common = id != nullptr ? *id : tenants_[0]->unique_id();
+    for (int r = 0; r < kRanks; ++r) ranks_.push_back(&tenants_[r]->Init(common, kRanks, r));
+    ASSERT_TRUE(world_->RunUntil([&] { return world_->host(0).log().Contains("all 3 ranks have joined"); }));
+  }
+
+  void ExpectTheOthersHearPromptly(int gone) {
+    ASSERT_TRUE(world_->RunUntil([&] { return AllButOneAnswered(gone); }, kPromptlyNs));
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == gone) continue;
+      EXPECT_EQ(ranks_[r]->status.error, wire::ErrorClass::kRemote) << ranks_[r]->status.text;
+    }
+    EXPECT_TRUE(world_->RunUntil([&] { return Communicators() == 0; }, kPromptlyNs));
+  }
+
+  bool AllButOneAnswered(int gone) const {
+    for (int r = 0; r < kRanks; ++r) {
+      if (r != gone && !ranks_[r]->answered) return false;
+    }
+    return true;
+  }
+  size_t Communicators() {
+    size_t sum = 0;
+    for (int h = 0; h < kRanks; ++h) sum += world_->host(h).daemon().communicators();
+    return sum;
+  }
+
+  std::optional<SimWorld> world_;
+  std::vector<SimTenant*> tenants_;
+  std::vector<SimRank*> ranks_;
+};
+
+TEST_F(LateRoster, AMemberThatGoesIsNamedToTheLeader) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (const Departure& depart : {Departure(Abort), Departure(Kill)}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed);
+      Join(seed);
+      const int gone = 1 + static_cast<int>(seed % 2);
+      depart(*tenants_[gone], *ranks_[gone]);
+      ExpectTheOthersHearPromptly(gone);
+      EXPECT_THAT(std::string(ranks_[0]->status.text), HasSubstr(gone == 1 ? "rank 1" : "rank 2"));
+    }
+  }
+}
+
+TEST_F(LateRoster, ALeaderThatGoesKeepsNobodyWaiting) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Join(seed);
+    tenants_[0]->Abort(*ranks_[0]);
+    ExpectTheOthersHearPromptly(0);
+  }
+}
+
+// The communicator's name stands in the roster then, which the leader never used.
+TEST_F(LateRoster, ALeaderOfAnIdFromTheEnvironmentThatGoesKeepsNobodyWaiting) {
+  wire::UniqueId id{};
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.port = 5000;
+  id.guessable = 1;
+  id.comm_id = 0xc0ffee;
+  std::strcpy(id.host, "10.0.0.1");
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Join(seed, &id);
+    tenants_[0]->Abort(*ranks_[0]);
+    ExpectTheOthersHearPromptly(0);
+  }
+}
+
+}  // namespace
+}  // namespace mccs
