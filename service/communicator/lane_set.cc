@@ -157,6 +157,7 @@ absl::Status LaneSet::PollSend(Channel& channel, bool* moved) {
   if (absl::IsUnavailable(status) && channel.dial == nullptr &&
       options_.access.clock->Now() >= channel.dial_again_at) {
     StartDial(channel);
+    *moved = true;  // It may have failed already, and no byte will say so.
   }
   return CheckPatience(status, &channel.send_broken_at, channel.next, channel.id);
 }
@@ -179,11 +180,11 @@ std::string LaneSet::DescribeMissing() const {
   std::vector<std::string> missing;
   for (const Channel& channel : channels_) {
     if (channel.send == nullptr) continue;
-    if (!channel.send_attached) {
+    if (!channel.send->status().ok()) {
       missing.push_back(absl::StrCat("channel ", channel.id.value(), " to ",
                                      ToString(options_.hosts[channel.next.value()])));
     }
-    if (!channel.receive_attached) {
+    if (!channel.receive->status().ok()) {
       missing.push_back(absl::StrCat("channel ", channel.id.value(), " from ",
                                      ToString(options_.hosts[channel.previous.value()])));
     }

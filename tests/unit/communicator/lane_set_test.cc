@@ -1,0 +1,455 @@
+// The lanes of a communicator of two hosts over a simulated network. Time goes from event to event and from deadline to
+// deadline, as the engine's does.
+#include "service/communicator/lane_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/transport/peer_listener.h"
+#include "service/transport/stream_lane.h"
+#include "tests/sim/sim_network.h"
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint16_t kPort = 7400;
+constexpr uint16_t kSourcePort = 40'000;  // of channel 0's lane from host 0; the others follow
+constexpr LaneShape kShape{.slots = 4, .slot_bytes = 16u << 10};
+constexpr int kChannels = 2;
+
+std::string AddressOf(int host) { return "10.0.0." + std::to_string(host + 1); }
+
+class NoMemory final : public Device {
+ public:
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override { return Exhausted(); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override { return Exhausted(); }
+  bool Submit(const MemOp&, MemToken) override { return false; }
+  size_t Poll(std::span<MemToken>) override { return 0; }
+  std::string Description() const override { return "nothing"; }
+
+ private:
+  static absl::Status Exhausted() { return absl::ResourceExhaustedError("no memory"); }
+};
+
+// A host whose source ports are in use for a while: Connect fails at once, and nothing ever arrives to say that they
+// are free again.
+class BusyPorts final : public Network {
+ public:
+  BusyPorts(Network& real, const Clock& clock) : real_(real), clock_(clock) {}
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override { return real_.Listen(at); }
+  absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to, const ConnectOptions& options) override {
+    if (clock_.Now() >= busy_until) return real_.Connect(to, options);
+    ++refused;
+    return absl::AlreadyExistsError("source port in use");
+  }
+  bool Poll() override { return real_.Poll(); }
+
+  MonotonicNs busy_until = 0;
+  int refused = 0;
+
+ private:
+  Network& real_;
+  const Clock& clock_;
+};
+
+class LaneSetTest : public testing::Test {
+ protected:
+  struct Host {
+    std::unique_ptr<PeerListener> door;
+    std::unique_ptr<LaneSet> lanes;
+    absl::Status status;
+  };
+
+  LaneSetOptions OptionsOf(int h) {
+    Network* network = h == 0 ? static_cast<Network*>(&dialler_) : &network_.HostNetwork(AddressOf(h));
+    LaneSetOptions options{.access = {network, &random_, &clock_},
+                           .transport = &transport_,
+                           .device = &device_,
+                           .id = CommId(0x2a),
+                           .secret = {},
+                           .self = HostIndex(h),
+                           .hosts = {{AddressOf(0), kPort}, {AddressOf(1), kPort}},
+                           .source_host = "",
+                           .strategy = {}};
+    options.strategy.lanes = kShape;
+    for (uint16_t c = 0; c < kChannels; ++c) {
+      const auto first = static_cast<uint16_t>(kSourcePort + 2 * c);
+      options.strategy.channels.push_back({.ring = {HostIndex(0), HostIndex(1)},
+                                           .source_ports = {first, static_cast<uint16_t>(first + 1)}});
+    }
+    return options;
+  }
+
+  void OpenDoor(int h) {
+    hosts_[h].door = std::make_unique<PeerListener>(
+        std::move(*network_.HostNetwork(AddressOf(h)).Listen({AddressOf(h), kPort})),
+        [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
+  }
+  void Make(int h) { hosts_[h].lanes = std::move(*LaneSet::Make(OptionsOf(h))); }
+  // Both hosts, all lanes up.
+  void OpenAll() {
+    for (int h : {0, 1}) OpenDoor(h);
+    for (int h : {0, 1}) Make(h);
+    ASSERT_TRUE(Run([&] { return lanes(0).ready() && lanes(1).ready(); })) << lanes(0).DescribeMissing();
+  }
+
+  bool PollAll() {
+    bool moved = false;
+    for (Host& host : hosts_) {
+      if (host.door != nullptr) {
+        for (Peer& peer : host.door->Poll(clock_.Now())) {
+          moved = true;
+          if (host.lanes != nullptr) host.lanes->Accept(peer.preamble, std::move(peer.connection));
+        }
+      }
+      if (host.lanes == nullptr || !host.status.ok()) continue;
+      const auto lanes_moved = host.lanes->Poll();
+      host.status = lanes_moved.status();
+      moved |= lanes_moved.ok() && *lanes_moved;
+    }
+    return moved;
+  }
+
+  // As the engine does it: turns while anything moves, then sleep until a byte or a deadline.
+  bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
+    const MonotonicNs limit = clock_.Now() + limit_ns;
+    for (;;) {
+      while (PollAll()) {
+      }
+      if (done()) return true;
+      MonotonicNs next = network_.NextEventTime().value_or(limit);
+      for (const Host& host : hosts_) {
+        if (host.lanes != nullptr && host.status.ok()) next = std::min(next, host.lanes->NextDeadline());
+      }
+      next = std::max(next, clock_.Now() + 1);
+      if (next > limit) {
+        network_.AdvanceTo(limit);
+        return false;
+      }
+      network_.AdvanceTo(next);
+    }
+  }
+  bool RunToError(int h) {
+    return Run([&, h] { return !hosts_[h].status.ok(); });
+  }
+
+  // Sends a slice of one byte from host `from` on a channel; false without credit.
+  bool Send(int from, int channel, uint8_t value) {
+    const std::byte byte{value};  // a short slice: the lane copies it
+    const ConstMemRef piece{&byte, 1};
+    const auto posted = channel_of(from, channel).send->Post({&piece, 1}, SliceTag{});
+    return posted.ok() && posted->has_value();
+  }
+  // The next slice of host `to`, once it has come.
+  std::optional<uint8_t> Take(int to, int channel) {
+    RecvLane& lane = *channel_of(to, channel).receive;
+    SliceNumber& next = taken_[to][channel];
+    if (lane.Landed(next) == Landing::kNotYet) return std::nullopt;
+    const auto value = std::to_integer<uint8_t>(*lane.Slot(next));
+    lane.Release(next++);
+    return value;
+  }
+  // Carries `value` from host 0 to host 1.
+  void ExpectCarries(int channel, uint8_t value) {
+    ASSERT_TRUE(Send(0, channel, value));
+    std::optional<uint8_t> got;
+    ASSERT_TRUE(Run([&] { return (got = Take(1, channel)).has_value(); })) << hosts_[0].status;
+    EXPECT_EQ(*got, value);
+  }
+
+  LaneSet& lanes(int h) { return *hosts_[h].lanes; }
+  const ChannelResources& channel_of(int h, int c) { return lanes(h).resources()[static_cast<size_t>(c)]; }
+  CommunicatorStats::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
+
+  SimClock clock_;
+  SimNetwork network_{clock_, 1};
+  BusyPorts dialler_{network_.HostNetwork(AddressOf(0)), clock_};  // host 0's
+  SeededRandom random_{1};
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  StreamTransport transport_;
+  CpuDevice device_{{}, std::make_unique<LocalImporter>()};
+  Host hosts_[2];
+  SliceNumber taken_[2][kChannels] = {};
+};
+
+// ---- Opening ------------------------------------------------------------------------------------
+
+TEST_F(LaneSetTest, OpensALaneToTheNextHostOnEveryChannel) {
+  OpenAll();
+  for (int h : {0, 1}) {
+    EXPECT_EQ(lanes(h).DescribeMissing(), "");
+    ASSERT_EQ(lanes(h).Stats().size(), static_cast<size_t>(kChannels));
+    for (int c = 0; c < kChannels; ++c) {
+      const CommunicatorStats::Lane stats = StatsOf(h, c);
+      EXPECT_EQ(stats.from, HostIndex(h));
+      EXPECT_EQ(stats.to, HostIndex(1 - h));
+      EXPECT_EQ(stats.state, "up");
+      EXPECT_EQ(channel_of(h, c).staging.bytes, size_t{kShape.slots} * kShape.slot_bytes);
+    }
+  }
+  ExpectCarries(0, 7);
+  ExpectCarries(1, 8);
+}
+
+TEST_F(LaneSetTest, LanesLeaveFromTheSourcePortsOfTheStrategy) {
+  OpenAll();
+  for (int c = 0; c < kChannels; ++c) {
+    for (int h : {0, 1}) {
+      const Endpoint expected{AddressOf(h), static_cast<uint16_t>(kSourcePort + 2 * c + h)};
+      EXPECT_EQ(StatsOf(h, c).local, ToString(expected));
+    }
+  }
+}
+
+TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
+  LaneSetOptions options = OptionsOf(0);
+  for (ChannelStrategy& channel : options.strategy.channels) channel = {.ring = {HostIndex(0)}, .source_ports = {}};
+  auto set = std::move(*LaneSet::Make(options));
+  EXPECT_TRUE(set->ready());
+  const auto moved = set->Poll();
+  ASSERT_TRUE(moved.ok());
+  EXPECT_FALSE(*moved);
+  EXPECT_TRUE(set->drained());
+  EXPECT_TRUE(set->Stats().empty());
+  ASSERT_EQ(set->resources().size(), static_cast<size_t>(kChannels));
+  EXPECT_EQ(set->resources()[0].send, nullptr);
+  EXPECT_EQ(network_.open_streams(), 0u);
+}
+
+TEST_F(LaneSetTest, NamesTheLanesThatAreNotUp) {
+  OpenDoor(0);
+  OpenDoor(1);
+  Make(0);  // host 1 answers, but has no lanes of its own
+  ASSERT_FALSE(Run([&] { return lanes(0).ready(); }));
+  EXPECT_TRUE(hosts_[0].status.ok());
+  EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400");
+}
+
+TEST_F(LaneSetTest, AFirstConnectionThatIsRefusedIsAnError) {
+  Make(0);
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
+  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.2:7400"));
+}
+
+TEST_F(LaneSetTest, WithoutMemoryThereAreNoLanes) {
+  NoMemory device;
+  LaneSetOptions options = OptionsOf(0);
+  options.device = &device;
+  EXPECT_TRUE(absl::IsResourceExhausted(LaneSet::Make(options).status()));
+}
+
+// ---- Connections that others open ---------------------------------------------------------------
+
+TEST_F(LaneSetTest, AConnectionForNoLaneOfOursIsClosedAndDisturbsNobody) {
+  OpenAll();
+  const Preamble good{.purpose = ConnectionPurpose::kLane,
+                      .comm_id = CommId(0x2a),
+                      .epoch = Epoch(1),
+                      .channel = ChannelId(0),
+                      .from_host = HostIndex(0),
+                      .to_host = HostIndex(1)};
+  std::vector<Preamble> wrong(6, good);
+  wrong[0].epoch = Epoch(2);
+  wrong[1].channel = ChannelId(kChannels);
+  wrong[2].channel = ChannelId(-1);
+  wrong[3].from_host = HostIndex(1);  // not the host before
+  wrong[4].to_host = HostIndex(0);
+  wrong[5].from_host = HostIndex(1 << 30);
+  for (const Preamble& preamble : wrong) {
+    auto wire = std::make_shared<FakeWire>();
+    lanes(1).Accept(preamble, std::make_unique<FakeConnection>(wire));
+    EXPECT_EQ(wire.use_count(), 1) << ToString(preamble);
+  }
+  ExpectCarries(0, 7);
+  EXPECT_EQ(StatsOf(0, 0).reconnects, 0u);
+}
+
+TEST_F(LaneSetTest, OnOneHostEveryConnectionIsClosed) {
+  LaneSetOptions options = OptionsOf(0);
+  options.strategy.channels = {{.ring = {HostIndex(0)}, .source_ports = {}}};
+  auto set = std::move(*LaneSet::Make(options));
+  auto wire = std::make_shared<FakeWire>();
+  set->Accept({.purpose = ConnectionPurpose::kLane, .epoch = Epoch(1)}, std::make_unique<FakeConnection>(wire));
+  EXPECT_EQ(wire.use_count(), 1);
+}
+
+// Its sender opens another only when it has lost the first, which we may not have noticed yet.
+TEST_F(LaneSetTest, ANewerConnectionOfALaneTakesThePlaceOfTheOlder) {
+  OpenAll();
+  const Preamble preamble{.purpose = ConnectionPurpose::kLane,
+                          .comm_id = CommId(0x2a),
+                          .epoch = Epoch(1),
+                          .channel = ChannelId(0),
+                          .from_host = HostIndex(0),
+                          .to_host = HostIndex(1)};
+  auto first = std::make_shared<FakeWire>(), second = std::make_shared<FakeWire>();
+  lanes(1).Accept(preamble, std::make_unique<FakeConnection>(first));
+  lanes(1).Accept(preamble, std::make_unique<FakeConnection>(second));
+  EXPECT_EQ(first.use_count(), 1);
+  EXPECT_EQ(second.use_count(), 2);
+  second.reset();
+  // The real sender finds its stream closed, opens one more and goes on.
+  ExpectCarries(0, 9);
+}
+
+TEST_F(LaneSetTest, APeerThatBreaksTheLaneProtocolFailsTheSetAtOnce) {
+  OpenAll();
+  auto wire = std::make_shared<FakeWire>();
+  wire->to_read.assign(4096, 'Z');
+  const MonotonicNs before = clock_.Now();
+  lanes(1).Accept({.purpose = ConnectionPurpose::kLane,
+                   .comm_id = CommId(0x2a),
+                   .epoch = Epoch(1),
+                   .channel = ChannelId(1),
+                   .from_host = HostIndex(0),
+                   .to_host = HostIndex(1)},
+                  std::make_unique<FakeConnection>(wire));
+  ASSERT_TRUE(RunToError(1));
+  EXPECT_TRUE(absl::IsDataLoss(hosts_[1].status)) << hosts_[1].status;
+  EXPECT_THAT(std::string(hosts_[1].status.message()), HasSubstr("lane of channel 1 with host 10.0.0.1:7400"));
+  EXPECT_EQ(clock_.Now(), before);
+}
+
+// ---- Broken and replaced ------------------------------------------------------------------------
+
+TEST_F(LaneSetTest, ABrokenConnectionIsReplacedAndNoSliceIsLostOrDoubled) {
+  OpenAll();
+  uint8_t sent = 0, received = 0;
+  for (int cut = 0; cut < 5; ++cut) {
+    for (int i = 0; i < 3; ++i) {
+      if (Send(0, 0, sent)) ++sent;
+    }
+    network_.AdvanceTo(clock_.Now() + cut * 40 * kNsPerUs);
+    PollAll();
+    EXPECT_GT(network_.Cut(AddressOf(0), AddressOf(1)), 0);
+    EXPECT_TRUE(Run([&] {
+      while (const std::optional<uint8_t> got = Take(1, 0)) EXPECT_EQ(*got, received++);
+      return received == sent && lanes(0).DescribeMissing().empty();
+    }));
+  }
+  EXPECT_TRUE(Run([&] { return lanes(0).drained() && lanes(1).drained(); }));
+  EXPECT_GE(sent, 10);
+  EXPECT_FALSE(Take(1, 0).has_value());
+  EXPECT_EQ(StatsOf(0, 0).reconnects, 5u);
+  EXPECT_EQ(StatsOf(0, 0).local, ToString(Endpoint{AddressOf(0), kSourcePort})) << "the route stays";
+  for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
+}
+
+TEST_F(LaneSetTest, ALaneThatIsBrokenIsNamedUntilItIsReplaced) {
+  OpenAll();
+  network_.Part(AddressOf(0), AddressOf(1));
+  ASSERT_TRUE(network_.CutStream({AddressOf(0), kSourcePort}));
+  PollAll();
+  EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 to 10.0.0.2:7400");
+  EXPECT_EQ(lanes(1).DescribeMissing(), "channel 0 from 10.0.0.1:7400");
+  EXPECT_TRUE(lanes(0).ready()) << "it has had its first connection";
+  EXPECT_THAT(StatsOf(0, 0).state, HasSubstr("stalled"));
+  network_.Heal(AddressOf(0), AddressOf(1));
+  EXPECT_TRUE(Run([&] { return lanes(0).DescribeMissing().empty() && lanes(1).DescribeMissing().empty(); }));
+}
+
+TEST_F(LaneSetTest, ABreakThatHealsWithinThePatienceIsNoFailure) {
+  OpenAll();
+  network_.Part(AddressOf(0), AddressOf(1));
+  network_.Cut(AddressOf(0), AddressOf(1));
+  ASSERT_TRUE(Send(0, 0, 5)) << "a stalled lane takes slices as far as its credit goes";
+  Run([] { return false; }, kLanePatienceNs - 50 * kNsPerMs);
+  network_.Heal(AddressOf(0), AddressOf(1));
+  std::optional<uint8_t> got;
+  EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value(); }));
+  EXPECT_EQ(got, 5);
+  // And the patience for the next break is whole again.
+  Run([] { return false; }, kNsPerSec);
+  for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
+}
+
+TEST_F(LaneSetTest, ALaneThatStaysBrokenFailsTheSetAtBothEndsWhenThePatienceIsOver) {
+  OpenAll();
+  network_.Part(AddressOf(0), AddressOf(1));
+  network_.CutStream({AddressOf(0), kSourcePort + 2});
+  const MonotonicNs broken = clock_.Now();
+  for (int h : {0, 1}) {
+    ASSERT_TRUE(RunToError(h));
+    EXPECT_TRUE(absl::IsUnavailable(hosts_[h].status)) << hosts_[h].status;
+    EXPECT_THAT(std::string(hosts_[h].status.message()),
+                HasSubstr("lane of channel 1 with host " + AddressOf(1 - h) + ":7400"));
+    EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+  }
+}
+
+TEST_F(LaneSetTest, AHostThatIsGoneIsDialledInVainForThePatienceOnly) {
+  OpenAll();
+  hosts_[1].lanes.reset();
+  hosts_[1].door.reset();
+  network_.CutHost(AddressOf(1));
+  const MonotonicNs broken = clock_.Now();
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+}
+
+TEST_F(LaneSetTest, ASourcePortThatIsStillInUseIsTriedAgain) {
+  OpenAll();
+  network_.Cut(AddressOf(0), AddressOf(1));
+  dialler_.busy_until = clock_.Now() + kLanePatienceNs / 2;
+  ASSERT_TRUE(Send(0, 0, 3));
+  std::optional<uint8_t> got;
+  EXPECT_TRUE(Run([&] { return (got = Take(1, 0)).has_value() || !hosts_[0].status.ok(); }));
+  EXPECT_EQ(got, 3) << hosts_[0].status;
+  EXPECT_LE(clock_.Now(), dialler_.busy_until + 60 * kNsPerMs);
+  EXPECT_LE(dialler_.refused, 2 * kChannels * 10) << "not in a circle";
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+TEST_F(LaneSetTest, IsDrainedWhenAllThatWasSentIsAcknowledged) {
+  OpenAll();
+  EXPECT_TRUE(Run([&] { return lanes(0).drained(); }));
+  ASSERT_TRUE(Send(0, 0, 1));
+  PollAll();
+  EXPECT_FALSE(lanes(0).drained());
+  ASSERT_TRUE(Run([&] { return Take(1, 0).has_value(); }));
+  EXPECT_TRUE(Run([&] { return lanes(0).drained() && lanes(1).drained(); }));
+}
+
+TEST_F(LaneSetTest, AnExcusedHostMayGoAndNothingWaitsForIt) {
+  OpenAll();
+  ASSERT_TRUE(Send(0, 0, 1));
+  lanes(0).Excuse(HostIndex(1));
+  hosts_[1].lanes.reset();
+  hosts_[1].door.reset();
+  network_.CutHost(AddressOf(1));
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs)) << hosts_[0].status;
+  EXPECT_TRUE(lanes(0).drained());
+  EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max()) << "the engine may sleep";
+}
+
+TEST_F(LaneSetTest, AHostThatGoesBeforeItIsExcusedIsForgivenWithinThePatience) {
+  OpenAll();
+  hosts_[1].lanes.reset();
+  hosts_[1].door.reset();
+  network_.CutHost(AddressOf(1));
+  Run([] { return false; }, kLanePatienceNs / 2);
+  lanes(0).Excuse(HostIndex(1));
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs)) << hosts_[0].status;
+  EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
+}
+
+TEST_F(LaneSetTest, WithoutABreakThereIsNothingToWakeUpFor) {
+  OpenAll();
+  for (int h : {0, 1}) EXPECT_EQ(lanes(h).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
+}
+
+}  // namespace
+}  // namespace mccs
