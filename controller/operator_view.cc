@@ -26,7 +26,9 @@ std::string StateOf(const HostRecord& host) {
   return "";
 }
 
-Position PositionOf(const agent::Host& host) { return {host.pod(), host.rack(), host.name()}; }
+Position PositionOf(const agent::Host& host) {
+  return {host.position().pod(), host.position().rack(), host.name()};
+}
 
 // The worst that any host says; "starting" before the first report.
 std::string StateOf(const Registry& registry, const CommunicatorRecord& record) {

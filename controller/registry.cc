@@ -159,9 +159,10 @@ void Registry::ForgetOrphans(MonotonicNs lost_before) {
 ClusterView Registry::View() const {
   ClusterView view;
   for (const auto& [name, record] : hosts_) {
-    view.hosts.push_back({.position = {record.host.pod(), record.host.rack(), name},
-                          .gpus = record.host.gpus_size(),
-                          .ready = record.state == HostState::kReady});
+    view.hosts.push_back(
+        {.position = {record.host.position().pod(), record.host.position().rack(), name},
+         .gpus = record.host.gpus_size(),
+         .ready = record.state == HostState::kReady});
   }
   std::sort(view.hosts.begin(), view.hosts.end(),
             [](const HostView& a, const HostView& b) { return a.position < b.position; });

@@ -33,8 +33,8 @@ std::chrono::nanoseconds Ns(int64_t ns) { return std::chrono::nanoseconds(ns); }
 agent::Host ToMessage(const AgentHost& host, const std::string& version) {
   agent::Host message;
   message.set_name(host.position.host);
-  message.set_pod(host.position.pod);
-  message.set_rack(host.position.rack);
+  message.mutable_position()->set_pod(host.position.pod);
+  message.mutable_position()->set_rack(host.position.rack);
   for (const GpuInfo& gpu : host.inventory.gpus) {
     agent::Gpu* out = message.add_gpus();
     out->set_index(gpu.index);

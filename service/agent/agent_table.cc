@@ -16,7 +16,7 @@ agent::Announce ToMessage(const CommunicatorInfo& info) {
   message.set_name(info.name);
   message.set_tenant(info.tenant);
   for (const CommunicatorInfo::Member& member : info.members) {
-    agent::Member* out = message.add_members();
+    cluster::Member* out = message.add_members();
     out->set_rank(member.rank.value());
     out->set_host(member.host);
     out->set_gpu(member.gpu);

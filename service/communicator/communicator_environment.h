@@ -37,7 +37,8 @@ struct JoinRequest {
   std::string tenant;
   std::string name;
   int ranks = 0;
-  peer::RankInfo rank;
+  cluster::Member rank;
+  peer::GpuClaim gpu;
   int64_t timeout_ns = 0;  // 0: wait on
 };
 

@@ -86,6 +86,7 @@ void Forming::Join(const JoinRequest& request) {
   peer::Join join;
   join.set_ranks(request.ranks);
   *join.mutable_rank() = request.rank;
+  *join.mutable_gpu() = request.gpu;
   join.set_tenant(request.tenant);
   join.set_name(request.name);
   join.set_host(env_.position.host);

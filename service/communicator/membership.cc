@@ -42,7 +42,7 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
                     " can be served, and port ", host.endpoint_port());
     }
     std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
-    for (const peer::RankInfo& info : host.ranks()) {
+    for (const cluster::Member& info : host.ranks()) {
       const Rank rank(info.rank());
       if (rank.value() < 0 || rank.value() >= expected.ranks || host_of[rank.value()].value() >= 0 ||
           (!of_host.empty() && rank < of_host.back())) {
@@ -74,8 +74,8 @@ CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& 
                         .strategy = strategy};
   for (const peer::HostInfo& host : members.roster.hosts()) {
     info.hosts.push_back(host.name());
-    for (const peer::RankInfo& rank : host.ranks()) {
-      info.members.push_back({Rank(rank.rank()), host.name(), rank.gpu_bus_id(), rank.process()});
+    for (const cluster::Member& rank : host.ranks()) {
+      info.members.push_back({Rank(rank.rank()), host.name(), rank.gpu(), rank.process()});
     }
   }
   std::sort(info.members.begin(), info.members.end(),

@@ -152,19 +152,21 @@ void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Joi
   guest.name = join.host();
   guest.endpoint = {join.endpoint_host(), static_cast<uint16_t>(join.endpoint_port())};
   guest.position = join.position();
-  guest.ranks[join.rank().rank()] = join.rank();
-  meeting.joined[join.rank().rank()] = &guest;
+  const int rank = join.rank().rank();
+  guest.ranks[rank] = join;
+  meeting.joined[rank] = &guest;
   if (meeting.joined.size() == static_cast<size_t>(meeting.ranks)) SendRoster(id, meeting);
 }
 
 absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
                                    const peer::Join& join) const {
-  const int rank = join.rank().rank();
+  const cluster::Member& member = join.rank();
+  const int rank = member.rank();
   if (join.ByteSizeLong() > kMaxJoinBytes) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " says more about itself than fits: ",
                                                    join.ByteSizeLong(), " bytes, ", kMaxJoinBytes, " do"));
   }
-  const std::string who = absl::StrCat("rank ", rank, " (process ", join.rank().process(), " on host ",
+  const std::string who = absl::StrCat("rank ", rank, " (process ", member.process(), " on host ",
                                        join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
     return absl::InvalidArgumentError(
@@ -180,19 +182,19 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
   }
   if (auto other = meeting.joined.find(rank); other != meeting.joined.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "two processes claim rank ", rank, ": process ", other->second->ranks.at(rank).process(),
-        " on host ", other->second->name, " and process ", join.rank().process(), " on host ", join.host()));
+        "two processes claim rank ", rank, ": process ", other->second->ranks.at(rank).rank().process(),
+        " on host ", other->second->name, " and process ", member.process(), " on host ", join.host()));
   }
   if (guest.ranks.size() >= kMaxLocalRanks) {
     return absl::InvalidArgumentError(absl::StrCat(who, " is one too many: ", kMaxLocalRanks,
                                                    " ranks of one communicator can be on one host"));
   }
-  for (const auto& [other_rank, info] : guest.ranks) {
-    const bool same_gpu = info.gpu_uuid() == join.rank().gpu_uuid();
-    if (same_gpu && !(info.multi_rank_gpu() && join.rank().multi_rank_gpu())) {
+  for (const auto& [other_rank, other] : guest.ranks) {
+    const bool same_gpu = other.gpu().uuid() == join.gpu().uuid();
+    if (same_gpu && !(other.gpu().shared() && join.gpu().shared())) {
       return absl::FailedPreconditionError(absl::StrCat(
           "Duplicate GPU detected: ranks ", other_rank, " and ", rank, " on host ", join.host(),
-          " both use GPU ", join.rank().gpu_bus_id(), "; NCCL_MULTI_RANK_GPU_ENABLE=1 allows it"));
+          " both use GPU ", member.gpu(), "; NCCL_MULTI_RANK_GPU_ENABLE=1 allows it"));
     }
   }
   return absl::OkStatus();
@@ -237,7 +239,7 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
     host->set_endpoint_host(guest.endpoint.host);
     host->set_endpoint_port(guest.endpoint.port);
     *host->mutable_position() = guest.position;
-    for (const auto& [rank, info] : guest.ranks) *host->add_ranks() = info;
+    for (const auto& [rank, join] : guest.ranks) *host->add_ranks() = join.rank();
   }
   log_.Info("communicator ", FormatCommId(CommId(roster->comm_id())), ": all ", meeting.ranks,
             " ranks have joined from ", meeting.guests.size(), " hosts");

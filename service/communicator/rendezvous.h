@@ -72,8 +72,8 @@ class Rendezvous {
     std::unique_ptr<PeerLink> link;
     std::string name;
     Endpoint endpoint;
-    peer::Position position;
-    std::map<int, peer::RankInfo> ranks;
+    cluster::Position position;
+    std::map<int, peer::Join> ranks;
   };
   struct Meeting {
     Secret secret{};

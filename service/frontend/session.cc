@@ -275,10 +275,10 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   join.name = TextOf(request.name);
   join.ranks = request.ranks;
   join.rank.set_rank(request.rank);
-  join.rank.set_gpu_uuid(request.device_uuid, sizeof(request.device_uuid));
-  join.rank.set_gpu_bus_id(TextOf(request.device_bus_id));
+  join.rank.set_gpu(TextOf(request.device_bus_id));
   join.rank.set_process(identity().process);
-  join.rank.set_multi_rank_gpu((request.flags & wire::kMultiRankGpu) != 0);
+  join.gpu.set_uuid(request.device_uuid, sizeof(request.device_uuid));
+  join.gpu.set_shared((request.flags & wire::kMultiRankGpu) != 0);
   join.timeout_ns = request.init_timeout_ms * kNsPerMs;
   return join;
 }

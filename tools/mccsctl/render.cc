@@ -69,7 +69,7 @@ std::string RenderFacts(const control::CommunicatorSummary& summary) {
 
 std::string RenderRanks(const control::CommunicatorDetail& detail) {
   Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
-  for (const agent::Member& member : detail.members()) {
+  for (const cluster::Member& member : detail.members()) {
     ranks.Row({absl::StrCat(member.rank()), member.host(), OrNone(member.gpu()),
                absl::StrCat(member.process())});
   }
@@ -125,9 +125,10 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
                {"STATE"}});
   for (const control::HostStatus& status : reply.hosts()) {
     const agent::Host& host = status.host();
-    hosts.Row({host.name(), OrNone(host.pod()), OrNone(host.rack()), absl::StrCat(host.gpus_size()),
-               absl::StrCat(status.communicators()), OrNone(host.peer_endpoint()),
-               Describe(host.nics()), FormatAge(status.age_ns()), status.state()});
+    hosts.Row({host.name(), OrNone(host.position().pod()), OrNone(host.position().rack()),
+               absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
+               OrNone(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
+               status.state()});
   }
   return hosts.Text();
 }

@@ -28,7 +28,7 @@ class RendezvousTest : public testing::Test {
     peer::Join* join = message.mutable_join();
     join->set_ranks(ranks);
     join->mutable_rank()->set_rank(rank);
-    join->mutable_rank()->set_gpu_uuid("gpu" + std::to_string(rank));
+    join->mutable_gpu()->set_uuid("gpu" + std::to_string(rank));
     join->set_tenant(tenant);
     join->set_host(host);
     return message;
@@ -112,8 +112,8 @@ TEST_F(RendezvousTest, OneGpuTwiceIsRefusedUnlessBothAllowIt) {
     auto a = Come(id);
     for (int rank = 0; rank < 2; ++rank) {
       peer::Message join = Join(3, rank, "h0");
-      join.mutable_join()->mutable_rank()->set_gpu_uuid("same");
-      join.mutable_join()->mutable_rank()->set_multi_rank_gpu(allowed);
+      join.mutable_join()->mutable_gpu()->set_uuid("same");
+      join.mutable_join()->mutable_gpu()->set_shared(allowed);
       a->Say(join);
     }
     Run();

@@ -13,7 +13,7 @@ inline agent::Host MakeHost(const std::string& name, const std::string& rack = "
                             const std::string& endpoint = "") {
   agent::Host host;
   host.set_name(name);
-  host.set_rack(rack);
+  host.mutable_position()->set_rack(rack);
   host.set_peer_endpoint(endpoint.empty() ? name + ":7400" : endpoint);
   host.set_version("test");
   host.add_gpus()->set_index(0);
@@ -37,7 +37,7 @@ inline agent::Announce MakeAnnounce(uint64_t id, const std::vector<std::string>&
   announce.set_tenant("uid 1000");
   for (size_t i = 0; i < hosts.size(); ++i) {
     announce.add_hosts(hosts[i]);
-    agent::Member* member = announce.add_members();
+    cluster::Member* member = announce.add_members();
     member->set_rank(static_cast<int>(i));
     member->set_host(hosts[i]);
   }

@@ -31,7 +31,7 @@ control::CommunicatorDetail Detail() {
   control::CommunicatorDetail detail;
   *detail.mutable_summary() = Summary();
   for (int rank = 0; rank < 4; ++rank) {
-    agent::Member* member = detail.add_members();
+    cluster::Member* member = detail.add_members();
     member->set_rank(rank);
     member->set_host(rank < 2 ? "h0" : "h1");
     member->set_gpu(rank % 2 == 0 ? "0000:1b:00.0" : "");
@@ -122,7 +122,7 @@ TEST(Render, Hosts) {
   control::ListHostsReply reply;
   control::HostStatus* status = reply.add_hosts();
   status->mutable_host()->set_name("h0");
-  status->mutable_host()->set_rack("r1");
+  status->mutable_host()->mutable_position()->set_rack("r1");
   status->mutable_host()->add_gpus();
   status->mutable_host()->set_peer_endpoint("10.0.0.1:7400");
   agent::Nic* nic = status->mutable_host()->add_nics();
