@@ -113,7 +113,7 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
     std::vector<std::byte> bytes(pick == std::size(sizes) - 1 ? random() % 1100 : sizes[pick]);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
     if (kinds[pick] == wire::CommInit::kKind && random() % 4 != 0) {  // one that is almost right
-      wire::CommInit init = RawTenant::Init(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
+      wire::CommInit init = MakeCommInit(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
       if (random() % 4 == 0) init.unique_id[random() % sizeof(init.unique_id)] = static_cast<uint8_t>(random());
       std::memcpy(bytes.data(), &init, sizeof(init));
     }

@@ -146,7 +146,7 @@ uint32_t SimTenant::BufferAt(const std::byte* memory) const {
   return it == buffers_.end() ? 0 : it->second;
 }
 
-SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
+wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
   wire::CommInit message{};
   std::memcpy(message.unique_id, &id, sizeof(id));
   message.ranks = ranks;
@@ -154,6 +154,11 @@ SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t
   message.device_uuid[0] = static_cast<uint8_t>(rank);
   message.device_uuid[1] = static_cast<uint8_t>(rank >> 8);
   message.traffic_class = -1;
+  return message;
+}
+
+SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
+  wire::CommInit message = MakeCommInit(id, ranks, rank);
   message.init_timeout_ms = timeout_ms;
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);

@@ -71,6 +71,9 @@ struct SimCall {
   wire::BufferRef recv{};
 };
 
+// The request of one rank; its GPU is named after its number.
+wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
+
 class SimTenant {
  public:
   // Connects to the daemon behind `door`, whose device imports through `importer`.

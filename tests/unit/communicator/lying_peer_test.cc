@@ -32,7 +32,7 @@ class LyingPeerTest : public testing::Test {
     id.port = 7000;
     id.comm_id = kCommId;
     std::strcpy(id.host, kLiar);
-    const uint64_t request = tenant_.Send(RawTenant::Init(id, 2, 1));
+    const uint64_t request = tenant_.Send(MakeCommInit(id, 2, 1));
     std::optional<wire::CommInitReply> reply;
     world_.RunUntil(
         [&] {

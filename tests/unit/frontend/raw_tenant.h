@@ -12,6 +12,7 @@
 #include "base/shared_region.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
+#include "tests/sim/sim_tenant.h"
 #include "tests/sim/sim_world.h"
 
 namespace mccs {
@@ -74,17 +75,6 @@ class RawTenant {
     wire::UniqueId id;
     std::memcpy(&id, reply->unique_id, sizeof(id));
     return id;
-  }
-
-  static wire::CommInit Init(const wire::UniqueId& id, int ranks, int rank) {
-    wire::CommInit init{};
-    std::memcpy(init.unique_id, &id, sizeof(id));
-    init.ranks = ranks;
-    init.rank = rank;
-    init.device_uuid[0] = static_cast<uint8_t>(rank);
-    init.device_uuid[1] = static_cast<uint8_t>(rank >> 8);
-    init.traffic_class = -1;
-    return init;
   }
 
  private:

@@ -106,7 +106,7 @@ TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
   ASSERT_TRUE(id.has_value());
   const std::pair<int, int> bad[] = {{0, 0}, {-1, 0}, {2, 2}, {2, -1}, {std::numeric_limits<int>::max(), 0}};
   for (const auto& [ranks, rank] : bad) {
-    const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, ranks, rank)), 0);
+    const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, ranks, rank)), 0);
     ASSERT_TRUE(reply.has_value()) << ranks << " ranks, rank " << rank;
     EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
   }
@@ -118,7 +118,7 @@ TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
   auto id = tenant_.GetUniqueId();
   ASSERT_TRUE(id.has_value());
   std::strncpy(id->host, "slow.example.org", sizeof(id->host) - 1);
-  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, 1, 0)), 0);
+  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)), 0);
   ASSERT_TRUE(reply.has_value());
   EXPECT_THAT(reply->status.text, HasSubstr("numeric address"));
 }
@@ -127,7 +127,7 @@ TEST_F(SessionTest, AnIdOfAnotherLibraryIsRefusedWithAText) {
   ASSERT_TRUE(tenant_.Greet());
   wire::UniqueId id{};
   std::memset(&id, 0x5a, sizeof(id));
-  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(id, 1, 0)));
+  const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(id, 1, 0)));
   ASSERT_TRUE(reply.has_value());
   EXPECT_THAT(reply->status.text, HasSubstr("another NCCL"));
 }
@@ -135,7 +135,7 @@ TEST_F(SessionTest, AnIdOfAnotherLibraryIsRefusedWithAText) {
 TEST_F(SessionTest, TextsWithoutTerminatorAndWithControlCharactersAreTamed) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
-  wire::CommInit init = RawTenant::Init(*id, 1, 0);
+  wire::CommInit init = MakeCommInit(*id, 1, 0);
   std::memset(init.name, '\n', sizeof(init.name));
   std::memset(init.device_bus_id, 0xff, sizeof(init.device_bus_id));
   const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(init));
@@ -146,7 +146,7 @@ TEST_F(SessionTest, TextsWithoutTerminatorAndWithControlCharactersAreTamed) {
 TEST_F(SessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
-  const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(RawTenant::Init(*id, 1, 0)));
+  const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)));
   ASSERT_TRUE(joined.has_value());
   wire::CommDestroy destroy{};
   destroy.comm_handle = joined->comm_handle;
@@ -163,7 +163,7 @@ TEST_F(SessionTest, ADestroyedHandleCannotBeDestroyedAgain) {
 TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(RawTenant::Init(*id, 2, 0));
+  const uint64_t init = tenant_.Send(MakeCommInit(*id, 2, 0));
   EXPECT_FALSE(tenant_.Await<wire::CommInitReply>(init, 100 * kNsPerMs).has_value());
   wire::CommAbort abort{};
   abort.init_request = init;
@@ -179,7 +179,7 @@ TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
 TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
-  const uint64_t init = tenant_.Send(RawTenant::Init(*id, 2, 0));
+  const uint64_t init = tenant_.Send(MakeCommInit(*id, 2, 0));
   wire::CommDestroy destroy{};
   destroy.comm_handle = 0;  // a good guess
   const uint64_t request = tenant_.Send(destroy);
@@ -194,10 +194,10 @@ TEST_F(SessionTest, AProcessThatDoesNotReadItsAnswersIsPutOut) {
   ASSERT_TRUE(id.has_value());
   RawTenant other(world_, 1, kBlue);
   ASSERT_TRUE(other.Greet());
-  tenant_.Send(RawTenant::Init(*id, 2, 0));
+  tenant_.Send(MakeCommInit(*id, 2, 0));
   world_.RunFor(10 * kNsPerMs);
   tenant_.pipe().capacity = 0;
-  other.Send(RawTenant::Init(*id, 2, 1));  // its answer comes while the tenant says nothing
+  other.Send(MakeCommInit(*id, 2, 1));  // its answer comes while the tenant says nothing
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("does not read"));
 }
@@ -207,7 +207,7 @@ TEST_F(SessionTest, HandlesHaveALimit) {
   const auto id = tenant_.GetUniqueId();
   wire::CommInitReply last{};
   for (uint32_t i = 0; i <= wire::kMaxCommsPerSession; ++i) {
-    tenant_.Send(RawTenant::Init(*id, 1 << 20, static_cast<int>(i)));
+    tenant_.Send(MakeCommInit(*id, 1 << 20, static_cast<int>(i)));
   }
   world_.RunUntil(
       [&] {
