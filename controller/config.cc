@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/log_level.h"
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "base/yaml_config.h"
@@ -52,15 +53,6 @@ absl::Status CheckListenAddress(const std::string& address) {
         "' is no address to listen on: ADDRESS:PORT is, as 0.0.0.0:7500 or [::]:7500"));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<LogLevel> ParseLogLevel(const std::string& word) {
-  if (word == "debug") return LogLevel::kDebug;
-  if (word == "info") return LogLevel::kInfo;
-  if (word == "warning") return LogLevel::kWarning;
-  if (word == "error") return LogLevel::kError;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", word, "' is no log level: debug, info, warning and error are"));
 }
 
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word) {

@@ -29,9 +29,6 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
 // word.
 absl::Status CheckListenAddress(const std::string& address);
 
-// "debug", "info", "warning", "error".
-absl::StatusOr<LogLevel> ParseLogLevel(const std::string& word);
-
 // A time (ParseDurationNs) from kShortestHeartbeatTimeoutNs on.
 absl::StatusOr<int64_t> ParseHeartbeatTimeout(const std::string& word);
 

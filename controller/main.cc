@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_level.h"
 #include "base/sd_notify.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"

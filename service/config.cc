@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
+#include "base/log_level.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
 
@@ -118,15 +119,6 @@ absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text) {
   }
   endpoint.host = *std::move(address);
   return endpoint;
-}
-
-absl::StatusOr<LogLevel> ParseLogLevel(const std::string& text) {
-  if (text == "debug") return LogLevel::kDebug;
-  if (text == "info") return LogLevel::kInfo;
-  if (text == "warning") return LogLevel::kWarning;
-  if (text == "error") return LogLevel::kError;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is none of debug, info, warning, error"));
 }
 
 }  // namespace mccs

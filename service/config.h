@@ -42,7 +42,6 @@ absl::StatusOr<Config> ReadConfig(const std::string& path);
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 // The same with the host looked up, as the engine wants it: it does no look-ups. Blocks. kInvalidArgument with the text.
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text);
-absl::StatusOr<LogLevel> ParseLogLevel(const std::string& text);
 
 }  // namespace mccs
 

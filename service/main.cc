@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_level.h"
 #include "base/random.h"
 #include "base/reactor.h"
 #include "base/sd_notify.h"
