@@ -5,7 +5,10 @@
 #include <cstring>
 #include <string>
 
+#include "emulation/core/error_names.h"
 #include "emulation/driver/entry.h"
+
+using mccs::emulation::ErrorName;
 
 namespace {
 
@@ -26,27 +29,19 @@ constexpr Variant kVariants[] = {
 };
 constexpr const char* kSuffixes[] = {"_v4", "_v3", "_v2", ""};
 
-struct ErrorName {
-  int value;
-  const char* name;
-  const char* text;
-};
 constexpr ErrorName kErrors[] = {
 #include "cuda_errors.inc"
 };
 
-const ErrorName* FindError(CUresult error) {
-  for (const ErrorName& entry : kErrors) {
-    if (entry.value == static_cast<int>(error)) return &entry;
-  }
-  return nullptr;
+const ErrorName* NameOf(CUresult error) {
+  return mccs::emulation::FindError(kErrors, static_cast<int>(error));
 }
 
 // This library, whatever else is called libcuda.so.1 in the process.
 void* OwnHandle() {
   static void* const handle = [] {
     Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&FindError), &info) == 0) return static_cast<void*>(nullptr);
+    if (dladdr(reinterpret_cast<void*>(&NameOf), &info) == 0) return static_cast<void*>(nullptr);
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
   return handle;
@@ -100,14 +95,14 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
 
 CUresult cuGetErrorName(CUresult error, const char** name) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const ErrorName* entry = FindError(error);
+  const ErrorName* entry = NameOf(error);
   *name = entry == nullptr ? nullptr : entry->name;
   return entry == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const ErrorName* entry = FindError(error);
+  const ErrorName* entry = NameOf(error);
   *text = entry == nullptr ? nullptr : entry->text;
   return entry == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

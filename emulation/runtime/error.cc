@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "emulation/core/error_names.h"
 #include "emulation/runtime/entry.h"
 
 namespace mccs::emulation {
@@ -9,21 +10,11 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 
-struct ErrorName {
-  int value;
-  const char* name;
-  const char* text;
-};
 constexpr ErrorName kErrors[] = {
 #include "cudart_errors.inc"
 };
 
-const ErrorName* FindError(cudaError_t error) {
-  for (const ErrorName& entry : kErrors) {
-    if (entry.value == static_cast<int>(error)) return &entry;
-  }
-  return nullptr;
-}
+const ErrorName* NameOf(cudaError_t error) { return FindError(kErrors, static_cast<int>(error)); }
 
 }  // namespace
 
@@ -45,7 +36,7 @@ CUresult EnsureContext() {
 
 }  // namespace mccs::emulation
 
-using mccs::emulation::FindError;
+using mccs::emulation::NameOf;
 using mccs::emulation::Report;
 
 extern "C" {
@@ -59,12 +50,12 @@ cudaError_t cudaGetLastError(void) {
 cudaError_t cudaPeekAtLastError(void) { return mccs::emulation::last_error; }
 
 const char* cudaGetErrorName(cudaError_t error) {
-  const auto* entry = FindError(error);
+  const auto* entry = NameOf(error);
   return entry == nullptr ? "unrecognized error code" : entry->name;
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  const auto* entry = FindError(error);
+  const auto* entry = NameOf(error);
   return entry == nullptr ? "unrecognized error code" : entry->text;
 }
 
