@@ -12,6 +12,12 @@ std::vector<Place> LocalRanks::Inputs(int32_t block) const {
   return places;
 }
 
+std::vector<Place> LocalRanks::AddedTo(Place received) const {
+  std::vector<Place> places = Inputs(received.block);
+  places.insert(places.begin(), received);
+  return places;
+}
+
 std::vector<Place> LocalRanks::Outputs(int32_t block) const {
   std::vector<Place> places;
   for (uint16_t local = 0; local < count(); ++local) places.push_back(Output(local, block));

@@ -22,6 +22,8 @@ class LocalRanks {
   static Place Output(uint16_t local, int32_t block) { return {Space::kOutput, local, 0, block}; }
   // The same block of each local rank, ascending.
   std::vector<Place> Inputs(int32_t block) const;
+  // What came in, then each local rank's contribution to the same block.
+  std::vector<Place> AddedTo(Place received) const;
   std::vector<Place> Outputs(int32_t block) const;
   // Outputs without that of local rank 0, where slices land.
   std::vector<Place> OtherOutputs(int32_t block) const;

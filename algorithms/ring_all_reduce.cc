@@ -16,13 +16,6 @@ namespace {
 
 int32_t BlockOf(HostIndex host) { return host.value(); }
 
-// What came in, then this host's own contributions.
-std::vector<Place> TakeUp(const LocalRanks& local, uint16_t receive, int32_t block) {
-  std::vector<Place> sources = {ProgramBuilder::Received(receive, 0, block)};
-  for (const Place& input : local.Inputs(block)) sources.push_back(input);
-  return sources;
-}
-
 }  // namespace
 
 Program RingAllReduce(const Ring& ring, bool scaled) {
@@ -42,17 +35,19 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
   for (int hop = 1; hop <= hosts - 2; ++hop) {
     program.BeginStage(hop);
     const int32_t block = BlockOf(ring.Behind(hop));
-    program.SendStaged({{.sources = TakeUp(local, receive, block), .block = block}}, {receive});
+    const Place received = ProgramBuilder::Received(receive, 0, block);
+    program.SendStaged({{.sources = local.AddedTo(received), .block = block}}, {receive});
     receive = program.ReceiveInSlot({BlockOf(ring.Behind(hop + 1))});
   }
 
   // The block of the next host becomes whole here and sets out for its second round.
   program.BeginStage(hosts - 1);
   int32_t block = BlockOf(ring.Behind(hosts - 1));
-  const uint16_t whole = program.Combines({{.sources = TakeUp(local, receive, block),
-                                            .destinations = local.Outputs(block),
-                                            .finish = true}},
-                                          {receive});
+  const uint16_t whole =
+      program.Combines({{.sources = local.AddedTo(ProgramBuilder::Received(receive, 0, block)),
+                         .destinations = local.Outputs(block),
+                         .finish = true}},
+                       {receive});
   program.Send({LocalRanks::Output(0, block)}, {whole});
 
   for (int hop = hosts - 1; hop <= 2 * hosts - 3; ++hop) {

@@ -32,13 +32,6 @@ void SendFirst(ProgramBuilder& program, const LocalRanks& local, const std::vect
   program.SendStaged(std::move(pieces), {});
 }
 
-std::vector<Place> TakeUp(const LocalRanks& local, uint16_t receive, uint16_t piece,
-                          int32_t block) {
-  std::vector<Place> sources = {ProgramBuilder::Received(receive, piece, block)};
-  for (const Place& input : local.Inputs(block)) sources.push_back(input);
-  return sources;
-}
-
 }  // namespace
 
 Program RingReduceScatter(const Ring& ring, bool scaled) {
@@ -54,7 +47,8 @@ Program RingReduceScatter(const Ring& ring, bool scaled) {
     program.BeginStage(hop);
     std::vector<ProgramBuilder::Piece> pieces;
     for (uint16_t p = 0; p < blocks.size(); ++p) {
-      pieces.push_back({.sources = TakeUp(local, receive, p, blocks[p]), .block = blocks[p]});
+      const Place received = ProgramBuilder::Received(receive, p, blocks[p]);
+      pieces.push_back({.sources = local.AddedTo(received), .block = blocks[p]});
     }
     program.SendStaged(std::move(pieces), {receive});
     blocks = BlocksOf(ring, ring.Behind(hop + 2));
@@ -64,7 +58,7 @@ Program RingReduceScatter(const Ring& ring, bool scaled) {
   program.BeginStage(hosts - 1);
   std::vector<Combine> whole;
   for (uint16_t p = 0; p < blocks.size(); ++p) {
-    whole.push_back({.sources = TakeUp(local, receive, p, blocks[p]),
+    whole.push_back({.sources = local.AddedTo(ProgramBuilder::Received(receive, p, blocks[p])),
                      .destinations = {LocalRanks::Output(p, blocks[p])},
                      .finish = true});
   }
