@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace mccs {
@@ -36,6 +37,7 @@ void ChannelRunner::Start(const OperationBinding& binding, const Program& progra
   rounds_ = binding.geometry->rounds(program.channel);
   oldest_round_ = 0;
   foreign_tag_.reset();
+  wrong_length_ = absl::OkStatus();
   next_.reset();
   large_ = binding.bytes * binding.ranks.size() >= kLargeBytes;
   if (!learnt) LearnProgram();
@@ -52,6 +54,7 @@ absl::StatusOr<bool> ChannelRunner::Poll() {
   if (foreign_tag_.has_value()) {
     return absl::InvalidArgumentError("a slice of another call arrived");
   }
+  if (!wrong_length_.ok()) return wrong_length_;
   moved |= PollCombines();
   moved |= PollSends();
   moved |= PollAcknowledgements();
@@ -152,7 +155,7 @@ void ChannelRunner::PrepareRow(uint32_t row, uint64_t round) {
 bool ChannelRunner::PollReceives() {
   bool moved = false;
   const uint32_t window = std::min(receives_.size(), resources_.shape.slots);
-  for (uint32_t i = 0; i < window && !foreign_tag_.has_value(); ++i) {
+  for (uint32_t i = 0; i < window && !foreign_tag_.has_value() && wrong_length_.ok(); ++i) {
     if (At(receives_.at(i)).state != State::kDone) moved |= PollReceive(receives_.at(i));
   }
   while (!receives_.empty() && At(receives_.front()).state == State::kDone) receives_.pop();
@@ -180,6 +183,10 @@ bool ChannelRunner::PollReceive(StepRef ref) {
     foreign_tag_ = lane.Tag(*cell.slice);
     return true;
   }
+  if (landing == Landing::kInSlot) {  // A direct landing had the length that was expected.
+    wrong_length_ = CheckLength(ref);
+    if (!wrong_length_.ok()) return true;
+  }
   if (facts_[ref.step].in_slot) {
     cell.state = State::kDone;
     --row_pending_[ref.row];
@@ -195,6 +202,18 @@ bool ChannelRunner::PollReceive(StepRef ref) {
   cell.state = State::kDone;
   --row_pending_[ref.row];
   return true;
+}
+
+// Behind a slice that is too short its slot holds an earlier one.
+absl::Status ChannelRunner::CheckLength(StepRef ref) const {
+  const Step& step = program_->steps[ref.step];
+  const SliceNumber slice = *cells_[ref.row * program_->steps.size() + ref.step].slice;
+  const uint64_t due = PieceOffset(ref, ref.step, static_cast<uint16_t>(step.pieces.size()));
+  const uint64_t came = resources_.receive->Bytes(slice);
+  if (came == due) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "slice ", slice, " of channel ", program_->channel.value(), " came with ", came, " bytes, the plan says ",
+      due, ": the sending host follows another plan; run the same release of mccsd on all hosts"));
 }
 
 // The slice came before its destination was known: one copy per piece.

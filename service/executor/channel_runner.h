@@ -40,7 +40,8 @@ class ChannelRunner {
   void Start(const OperationBinding& binding, const Program& program);
 
   // Moves the run on. True when anything moved. An error sticks: kInvalidArgument when the peer's
-  // slice belongs to another call than ours (its tag is then in foreign_tag()).
+  // slice belongs to another call than ours (its tag is then in foreign_tag()), kDataLoss when it
+  // belongs to ours and has another length than the plan says.
   absl::StatusOr<bool> Poll();
 
   bool done() const { return oldest_round_ == rounds_; }
@@ -102,6 +103,7 @@ class ChannelRunner {
   uint64_t RoundOf(uint32_t row) const { return row_rounds_[row]; }
   uint64_t Elements(StepRef ref, const Place& place) const;
   std::byte* Address(StepRef ref, const Place& place);
+  absl::Status CheckLength(StepRef ref) const;
   uint64_t PieceOffset(StepRef ref, uint16_t step, uint16_t piece) const;
 
   Device& device_;
@@ -134,6 +136,7 @@ class ChannelRunner {
   std::vector<StepRef> combines_;  // admitted, not done
   uint32_t mem_ops_in_flight_ = 0;
   std::optional<SliceTag> foreign_tag_;
+  absl::Status wrong_length_;
 };
 
 }  // namespace mccs

@@ -1,6 +1,7 @@
 // The executor alone: two hosts' ring plan over simulated lanes and a device that a test can fill up.
 #include "service/executor/executor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -194,6 +195,31 @@ TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
   const auto tag = hosts_[first ? 0 : 1].executor->foreign_tag();
   ASSERT_TRUE(tag.has_value());
   EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
+}
+
+// The tag is right, the length is not: what the slot holds behind the slice's end is of some earlier one.
+TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
+  for (size_t bytes : {0u, 4u, 4000u}) {
+    SCOPED_TRACE(testing::Message() << bytes << " bytes");
+    CpuDevice device({}, std::make_unique<LocalImporter>());
+    for (Host& host : hosts_) host = Host{};
+    Connect(device);
+    Start(0, OpKind::kAllReduce, 1000, 1);
+    const std::vector<std::byte> payload(bytes);
+    const ConstMemRef piece{payload.data(), payload.size()};
+    bool posted = false;
+    for (int i = 0; i < 100 && !posted; ++i) {
+      EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 1)));
+      posted = hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].binding.tag)->has_value();
+    }
+    ASSERT_TRUE(posted);
+    const absl::Status status = Run(device, {0}, 1000);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(bytes) + " bytes"));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan says "));
+    EXPECT_FALSE(hosts_[0].executor->foreign_tag().has_value());
+    EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "it sticks";
+  }
 }
 
 // The lanes' owner hears of it; the executor neither ends nor aborts the daemon.
