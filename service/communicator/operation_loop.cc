@@ -91,7 +91,8 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   PlanKey key{.kind = call.kind, .root = call.root, .scaled = average && IsFloat(call.type)};
   const bool reduces = call.kind == OpKind::kAllReduce || call.kind == OpKind::kReduceScatter;
   key.scaled &= reduces;
-  MCCS_ASSIGN_OR_RETURN(binding_.plan, plans_.GetOrBuild(key));
+  MCCS_ASSIGN_OR_RETURN(plan_, plans_.GetOrBuild(key));
+  binding_.plan = plan_.get();
   geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding_.geometry = &*geometry_;
   binding_.bytes = call.count * SizeOf(call.type);

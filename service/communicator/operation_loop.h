@@ -5,6 +5,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
 #define MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,6 +71,8 @@ class OperationLoop {
   uint64_t bytes_ = 0;
 
   OperationSignature signature_;  // of the running operation
+  // Held until the next one is built: the executor's runners know a program again by its address.
+  std::shared_ptr<const Plan> plan_;
   OperationBinding binding_;
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex

@@ -1,19 +1,23 @@
 #include "service/communicator/plan_cache.h"
 
-#include <utility>
-
 #include "base/status_macros.h"
 
 namespace mccs {
 
-absl::StatusOr<const Plan*> PlanCache::GetOrBuild(const PlanKey& key) {
-  if (last_ != nullptr && last_->key == key) return last_;
-  std::unique_ptr<const Plan>& plan = plans_[key];
-  if (plan == nullptr) {
-    MCCS_ASSIGN_OR_RETURN(Plan built, BuildRingPlan(key, layout_, orders_, self_));
-    plan = std::make_unique<const Plan>(std::move(built));
+absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetOrBuild(const PlanKey& key) {
+  if (!by_use_.empty() && by_use_.front()->key == key) return by_use_.front();
+  if (auto known = plans_.find(key); known != plans_.end()) {
+    by_use_.splice(by_use_.begin(), by_use_, known->second);
+    return by_use_.front();
   }
-  return last_ = plan.get();
+  MCCS_ASSIGN_OR_RETURN(Plan built, BuildRingPlan(key, layout_, orders_, self_));
+  if (by_use_.size() == kMaxCachedPlans) {
+    plans_.erase(by_use_.back()->key);
+    by_use_.pop_back();
+  }
+  by_use_.push_front(std::make_shared<const Plan>(std::move(built)));
+  plans_.emplace(key, by_use_.begin());
+  return by_use_.front();
 }
 
 }  // namespace mccs

@@ -1,11 +1,14 @@
-// The plans of one communicator under one strategy. A plan is built on first use and kept: there are few
-// kinds of calls, and roots.
+// The plans of one communicator under one strategy. A plan is built on first use and kept, as jobs repeat
+// themselves; of a program that changes its roots all the time, the kMaxCachedPlans used last.
 //
 // OWNER: OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_PLAN_CACHE_H_
 #define MCCS_SERVICE_COMMUNICATOR_PLAN_CACHE_H_
 
+#include <cstddef>
+#include <list>
 #include <memory>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -14,22 +17,30 @@
 
 namespace mccs {
 
+// More than the kinds of calls of any job we know, with a root per rank of a host or two. A plan takes some kilobytes per
+// host of the ring, a megabyte on a thousand hosts.
+inline constexpr size_t kMaxCachedPlans = 64;
+
 class PlanCache {
  public:
   PlanCache(Layout layout, const Strategy& strategy, HostIndex self)
       : layout_(std::move(layout)), orders_(OrdersOf(strategy)), self_(self) {}
 
-  // LIFETIME: the plan lives as long as the cache.
-  absl::StatusOr<const Plan*> GetOrBuild(const PlanKey& key);
+  // The plan for `key`; the one used longest ago makes room for a new one. Who runs a plan holds it: it then outlives
+  // its place in the cache, and the cache.
+  absl::StatusOr<std::shared_ptr<const Plan>> GetOrBuild(const PlanKey& key);
 
+  size_t size() const { return by_use_.size(); }
   const Layout& layout() const { return layout_; }
 
  private:
+  using ByUse = std::list<std::shared_ptr<const Plan>>;  // the last used in front
+
   const Layout layout_;
   const ChannelOrders orders_;
   const HostIndex self_;
-  absl::flat_hash_map<PlanKey, std::unique_ptr<const Plan>> plans_;
-  const Plan* last_ = nullptr;  // jobs repeat themselves
+  ByUse by_use_;
+  absl::flat_hash_map<PlanKey, ByUse::iterator> plans_;
 };
 
 }  // namespace mccs

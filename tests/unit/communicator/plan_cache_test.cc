@@ -20,9 +20,9 @@ TEST_F(PlanCacheTest, KeepsEachPlan) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   const PlanKey reduce{.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false};
   const PlanKey gather{.kind = OpKind::kAllGather, .root = Rank(0), .scaled = false};
-  const Plan* first = *cache.GetOrBuild(reduce);
+  const auto first = *cache.GetOrBuild(reduce);
   EXPECT_EQ(first->programs.size(), 2u);
-  const Plan* second = *cache.GetOrBuild(gather);
+  const auto second = *cache.GetOrBuild(gather);
   EXPECT_NE(first, second);
   EXPECT_EQ(*cache.GetOrBuild(reduce), first);
   EXPECT_EQ(*cache.GetOrBuild(gather), second);
@@ -30,9 +30,9 @@ TEST_F(PlanCacheTest, KeepsEachPlan) {
 
 TEST_F(PlanCacheTest, TellsRootsAndScalesApart) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const Plan* one = *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
+  const auto one = *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
   EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(2), .scaled = false}), one);
-  const Plan* plain = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
+  const auto plain = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
   EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = true}), plain);
 }
 
@@ -41,6 +41,52 @@ TEST_F(PlanCacheTest, AKindThatHasNoPlanIsAStatusEveryTime) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
   }
+}
+
+class ManyRoots : public PlanCacheTest {
+ protected:
+  static constexpr int kRoots = 3 * static_cast<int>(kMaxCachedPlans);
+  ManyRoots() {
+    layout_.hosts = {{}, {}};
+    for (int r = 0; r < kRoots; ++r) layout_.hosts[static_cast<size_t>(r % 2)].push_back(Rank(r));
+  }
+  static PlanKey Broadcast(int root) { return {.kind = OpKind::kBroadcast, .root = Rank(root), .scaled = false}; }
+};
+
+TEST_F(ManyRoots, TakeNoMoreRoomThanTheLimit) {
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  for (int root = 0; root < kRoots; ++root) {
+    const auto plan = cache.GetOrBuild(Broadcast(root));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ((*plan)->key, Broadcast(root));
+    EXPECT_LE(cache.size(), kMaxCachedPlans);
+  }
+  EXPECT_EQ(cache.size(), kMaxCachedPlans);
+}
+
+TEST_F(ManyRoots, PushOutThePlanThatWasUsedLongestAgo) {
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  const std::weak_ptr<const Plan> used = *cache.GetOrBuild(Broadcast(0));
+  const std::weak_ptr<const Plan> unused = *cache.GetOrBuild(Broadcast(1));
+  for (int root = 2; root < kRoots; ++root) {
+    ASSERT_TRUE(cache.GetOrBuild(Broadcast(root)).ok());
+    ASSERT_EQ(*cache.GetOrBuild(Broadcast(0)), used.lock()) << "in use all the time";
+  }
+  EXPECT_TRUE(unused.expired());
+}
+
+TEST_F(ManyRoots, LeaveAPlanThatRunsAlive) {
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  const auto running = *cache.GetOrBuild(Broadcast(0));
+  for (int root = 1; root < kRoots; ++root) ASSERT_TRUE(cache.GetOrBuild(Broadcast(root)).ok());
+  EXPECT_EQ(running.use_count(), 1) << "out of the cache";
+  EXPECT_EQ(running->programs.size(), 2u);
+}
+
+TEST_F(ManyRoots, ThatHaveNoPlanTakeNoRoom) {
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(cache.GetOrBuild(Broadcast(kRoots + i)).ok());
+  EXPECT_EQ(cache.size(), 0u);
 }
 
 }  // namespace
