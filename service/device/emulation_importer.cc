@@ -1,7 +1,9 @@
 #include "service/device/emulation_importer.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -65,13 +67,37 @@ absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
   return absl::ResourceExhaustedError(what);
 }
 
-absl::StatusOr<struct stat> StatRegularFile(int fd, pid_t owner) {
-  struct stat st {};
-  if (fstat(fd, &st) != 0) {
-    return Refused(owner, absl::StrCat("fstat fails: ", std::strerror(errno)));
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  uint64_t bytes = 0;
+};
+
+// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an engine
+// waiting for its answer for ever, and who serves it may be the tenant.
+absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
+  struct statx st {};
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
+  return Refused(owner, absl::StrCat("statx fails: ", std::strerror(errno)));
+}
+
+// All memfds of ordinary pages lie on one device, which nobody can mount and nothing else can put
+// named files on.
+absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
+  const UniqueFd example(memfd_create("mccs-importer", MFD_CLOEXEC));
+  if (!example.valid()) {
+    return absl::ResourceExhaustedError(absl::StrCat("memfd_create fails: ", std::strerror(errno)));
   }
-  if (!S_ISREG(st.st_mode)) return Refused(owner, "the descriptor is no memory file");
-  return st;
+  MCCS_ASSIGN_OR_RETURN(const struct statx ours, AskKernel(example.get(), owner));
+  MCCS_ASSIGN_OR_RETURN(const struct statx st, AskKernel(fd, owner));
+  const bool same_device =
+      st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
+  if (!S_ISREG(st.stx_mode) || !same_device) {
+    return Refused(owner, "the descriptor is no memory file (memfd_create without huge pages)");
+  }
+  return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
+                      .inode = st.stx_ino,
+                      .bytes = st.stx_size};
 }
 
 // The name that memfd_create gave it, as the kernel shows it: "/memfd:NAME (deleted)".
@@ -84,13 +110,13 @@ absl::StatusOr<std::string> KernelName(int fd, pid_t owner) {
 }
 
 absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t owner) {
-  MCCS_ASSIGN_OR_RETURN(const struct stat st, StatRegularFile(fd, owner));
-  if (st.st_dev != handle.device || st.st_ino != handle.inode) {
+  MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, owner));
+  if (file.device != handle.device || file.inode != handle.inode) {
     return Refused(owner, absl::StrCat("descriptor ", handle.fd,
                                        " now stands for another file; the buffer was freed"));
   }
-  if (st.st_size < 0 || static_cast<uint64_t>(st.st_size) != handle.bytes) {
-    return Refused(owner, absl::StrCat("the memory file has ", st.st_size,
+  if (file.bytes != handle.bytes) {
+    return Refused(owner, absl::StrCat("the memory file has ", file.bytes,
                                        " bytes, the handle says ", handle.bytes));
   }
   MCCS_ASSIGN_OR_RETURN(const std::string name, KernelName(fd, owner));
@@ -114,17 +140,16 @@ absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExport& offer) {
-  MCCS_ASSIGN_OR_RETURN(const struct stat st, StatRegularFile(fd, offer.owner));
+  MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return Refused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
   }
-  const auto bytes = static_cast<uint64_t>(st.st_size);
-  if (bytes == 0 || bytes < offer.bytes) {
-    return Refused(offer.owner,
-                   absl::StrCat("the memory file has ", bytes, " bytes, ", offer.bytes, " offered"));
+  if (file.bytes == 0 || file.bytes < offer.bytes) {
+    return Refused(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
+                                             offer.bytes, " offered"));
   }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, bytes));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, file.bytes));
   return memory;
 }
 

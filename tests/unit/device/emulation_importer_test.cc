@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
@@ -116,18 +117,71 @@ TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
   }
 }
 
-TEST(EmulationImporter, TakesASealedDescriptorThatCameAlong) {
+absl::StatusOr<std::unique_ptr<DeviceMemory>> ImportDescriptor(UniqueFd fd) {
   const std::array<uint8_t, wire::kIpcHandleBytes> nothing{};
-  const auto import_fd = [&](UniqueFd fd) {
-    return EmulationImporter().Import({.kind = wire::ExportKind::kFileDescriptor,
-                                       .handle = nothing, .fd = std::move(fd), .bytes = kBytes,
-                                       .owner = getpid()});
-  };
-  EXPECT_TRUE(import_fd(EmulatedAllocation(kBytes).TakeFd()).ok());
-  ExpectRefused(import_fd(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()), "F_SEAL_SHRINK");
-  ExpectRefused(import_fd(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
-  ExpectRefused(import_fd(UniqueFd(open("/proc/self/status", O_RDONLY))), "F_SEAL_SHRINK");
-  ExpectRefused(import_fd(UniqueFd()), "no descriptor");
+  return EmulationImporter().Import({.kind = wire::ExportKind::kFileDescriptor,
+                                     .handle = nothing,
+                                     .fd = std::move(fd),
+                                     .bytes = kBytes,
+                                     .owner = getpid()});
+}
+
+UniqueFd OpenAgain(const EmulatedAllocation& allocation, int flags) {
+  return UniqueFd(open(("/proc/self/fd/" + std::to_string(allocation.fd())).c_str(), flags | O_CLOEXEC));
+}
+
+// A file of kBytes with a name; gone when the descriptor is.
+UniqueFd NamedFile(const std::string& folder) {
+  std::string path = folder + "/mccs-importer-XXXXXX";
+  UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
+  EXPECT_TRUE(fd.valid()) << path;
+  unlink(path.c_str());
+  EXPECT_EQ(ftruncate(fd.get(), kBytes), 0);
+  return fd;
+}
+
+TEST(ImportedDescriptor, TakesASealedMemfd) {
+  EXPECT_TRUE(ImportDescriptor(EmulatedAllocation(kBytes).TakeFd()).ok());
+  EXPECT_TRUE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "a-tenants-own-").TakeFd()).ok());
+}
+
+TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()), "F_SEAL_SHRINK");
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, 0).TakeFd()), "F_SEAL_SHRINK");
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
+}
+
+// Only the kernel's own memory files: a server of files (FUSE, NFS) could keep the daemon waiting for an answer.
+TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd reader(ends[0]), writer(ends[1]);
+  ExpectRefused(ImportDescriptor(std::move(reader)), "no memory file");
+  ExpectRefused(ImportDescriptor(std::move(writer)), "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))), "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))), "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))), "no memory file");
+  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "no memory file");
+  if (access("/dev/shm", W_OK) == 0) ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
+}
+
+// Pages of a pool that can run dry under the daemon's hands.
+TEST(ImportedDescriptor, RefusesHugePages) {
+  UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!fd.valid()) GTEST_SKIP() << "this kernel has no huge pages";
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  ExpectRefused(ImportDescriptor(std::move(fd)), "no memory file");
+}
+
+TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {
+  const EmulatedAllocation allocation(kBytes);
+  EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_RDONLY)).ok());
+  EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_PATH)).ok());
+  EXPECT_FALSE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_WRITE).TakeFd()).ok());
+  EXPECT_FALSE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE).TakeFd()).ok());
+  EXPECT_TRUE(ImportDescriptor(OpenAgain(allocation, O_RDWR)).ok());
 }
 
 }  // namespace
