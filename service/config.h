@@ -31,8 +31,8 @@ struct Config {
   int workers = -1;  // of the host-memory device; −1: by the machine's cores
   LogLevel log_level = LogLevel::kInfo;
   int channels = 2;
-  LaneShape lanes{.slots = 4, .slot_bytes = 256u << 10};
-  uint32_t skew = 2;
+  LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
+  uint32_t skew = 6;
 };
 
 // Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may block. kInvalidArgument: every error with line, column and word.
