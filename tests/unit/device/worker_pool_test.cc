@@ -1,0 +1,218 @@
+// The workers behind the host-memory device: what was started comes back once, and a pool that ends waits for what
+// runs and drops the rest.
+#include "service/device/worker_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr float kUntouched = -1;
+// For what happens within milliseconds unless it never does.
+constexpr std::chrono::seconds kLongEnough{20};
+
+// Copies of `elements` floats, each from a source of its own to a destination of its own. A job's token is its index.
+class Copies {
+ public:
+  explicit Copies(size_t elements) : elements_(elements) {}
+
+  void Start(WorkerPool& pool) {
+    Copy& copy = copies_.emplace_back();
+    copy.from.assign(elements_, static_cast<float>(copies_.size()));
+    copy.to.assign(elements_, kUntouched);
+    copy.source[0] = {.address = reinterpret_cast<const std::byte*>(copy.from.data())};
+    copy.destination[0] = reinterpret_cast<std::byte*>(copy.to.data());
+    pool.Start({.sources = copy.source,
+                .destinations = copy.destination,
+                .elements = elements_,
+                .type = DataType::kFloat32},
+               copies_.size() - 1);
+  }
+
+  bool Done(size_t job) const { return copies_[job].to == copies_[job].from; }
+  bool Untouched(size_t job) const {
+    const std::vector<float>& to = copies_[job].to;
+    return std::all_of(to.begin(), to.end(), [](float value) { return value == kUntouched; });
+  }
+  size_t size() const { return copies_.size(); }
+
+ private:
+  struct Copy {
+    std::vector<float> from, to;
+    std::array<MemSource, 1> source;
+    std::array<std::byte*, 1> destination;
+  };
+  const size_t elements_;
+  std::deque<Copy> copies_;  // stable addresses
+};
+
+// Collects, without helping, until `jobs` tokens are here or it has taken too long.
+std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
+  std::vector<MemToken> tokens;
+  std::array<MemToken, 4> some;
+  const auto limit = std::chrono::steady_clock::now() + kLongEnough;
+  while (tokens.size() < jobs && std::chrono::steady_clock::now() < limit) {
+    const size_t count = pool.Collect(some);
+    tokens.insert(tokens.end(), some.begin(), some.begin() + static_cast<ptrdiff_t>(count));
+    if (count == 0) std::this_thread::yield();
+  }
+  return tokens;
+}
+
+// ---- The owner alone ----------------------------------------------------------------------------
+
+TEST(WorkerPool, TheOwnerRunsQueuedJobsInTheirOrder) {
+  WorkerPool pool(0, 8);
+  Copies copies(10);
+  for (int i = 0; i < 8; ++i) copies.Start(pool);  // as many as may be out
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_TRUE(copies.Untouched(i)) << "nobody runs it before";
+    EXPECT_EQ(pool.Help(), i);
+    EXPECT_TRUE(copies.Done(i));
+  }
+}
+
+TEST(WorkerPool, WithoutJobsThereIsNothingToRunOrCollect) {
+  WorkerPool pool(2, 8);
+  std::array<MemToken, 4> tokens;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(pool.Help().has_value());
+    EXPECT_EQ(pool.Collect(tokens), 0u);
+  }
+}
+
+TEST(WorkerPool, AJobThatTheOwnerRanIsNotCollectedToo) {
+  WorkerPool pool(0, 4);
+  Copies copies(10);
+  copies.Start(pool);
+  ASSERT_TRUE(pool.Help().has_value());
+  std::array<MemToken, 4> tokens;
+  EXPECT_EQ(pool.Collect(tokens), 0u);
+  EXPECT_FALSE(pool.Help().has_value());
+}
+
+// ---- Workers ------------------------------------------------------------------------------------
+
+TEST(WorkerPool, OneWorkerTakesJobsInTheirOrder) {
+  WorkerPool pool(1, 64);
+  Copies copies(1000);
+  for (int i = 0; i < 64; ++i) copies.Start(pool);
+  const std::vector<MemToken> tokens = CollectOnly(pool, 64);
+  ASSERT_EQ(tokens.size(), 64u);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    EXPECT_EQ(tokens[i], i);
+    EXPECT_TRUE(copies.Done(i)) << "seen finished, but not what it wrote";
+  }
+}
+
+TEST(WorkerPool, CollectGivesNoMoreThanAskedFor) {
+  WorkerPool pool(1, 8);
+  Copies copies(10);
+  for (int i = 0; i < 4; ++i) copies.Start(pool);
+  std::vector<MemToken> tokens;
+  EXPECT_EQ(pool.Collect({}), 0u);
+  const auto limit = std::chrono::steady_clock::now() + kLongEnough;
+  while (tokens.size() < 4 && std::chrono::steady_clock::now() < limit) {
+    MemToken one[1];
+    if (pool.Collect(one) == 1) tokens.push_back(one[0]);
+  }
+  EXPECT_THAT(tokens, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
+  constexpr size_t kJobs = 1000, kCapacity = 16;
+  for (const int workers : {1, 3}) {
+    WorkerPool pool(workers, kCapacity);
+    Copies copies(300);
+    std::map<MemToken, int> returned;
+    size_t out = 0;
+    std::array<MemToken, 4> tokens;
+    while (returned.size() < kJobs) {
+      while (out < kCapacity && copies.size() < kJobs) {
+        copies.Start(pool);
+        ++out;
+      }
+      const size_t count = pool.Collect(tokens);
+      for (size_t i = 0; i < count; ++i) ++returned[tokens[i]];
+      out -= count;
+      if (count > 0) continue;
+      if (const auto helped = pool.Help()) {
+        ++returned[*helped];
+        --out;
+      }
+    }
+    EXPECT_EQ(out, 0u);
+    for (const auto& [token, times] : returned) {
+      ASSERT_EQ(times, 1) << token;
+      ASSERT_TRUE(copies.Done(token)) << token;
+    }
+  }
+}
+
+// Two jobs are one more than the owner takes itself: a worker wakes up for them, whenever it fell asleep.
+TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
+  WorkerPool pool(2, 8);
+  for (int round = 0; round < 300; ++round) {
+    Copies copies(10);
+    copies.Start(pool);
+    copies.Start(pool);
+    ASSERT_EQ(CollectOnly(pool, 2).size(), 2u) << "round " << round;
+    EXPECT_TRUE(copies.Done(0) && copies.Done(1));
+    // From no pause to one in which every worker has long gone to sleep.
+    const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
+    while (std::chrono::steady_clock::now() < pause) {
+    }
+  }
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+TEST(WorkerPool, JobsThatNobodyHasBegunAreDropped) {
+  Copies copies(10);
+  {
+    WorkerPool pool(0, 4);
+    for (int i = 0; i < 4; ++i) copies.Start(pool);
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(copies.Untouched(i));
+}
+
+TEST(WorkerPool, ThatEndsWhileJobsAreQueuedWaitsForThoseThatRun) {
+  for (int round = 0; round < 12; ++round) {
+    Copies copies(50'000);
+    {
+      WorkerPool pool(2, 16);
+      for (int i = 0; i < 16; ++i) copies.Start(pool);
+      if (round % 3 == 1) CollectOnly(pool, 1);
+      if (round % 3 == 2) pool.Help();
+    }
+    for (size_t i = 0; i < copies.size(); ++i) {
+      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i)) << "job " << i << " was left half done";
+    }
+  }
+}
+
+TEST(WorkerPool, EndsAtAnyMomentOfItsWorkersLives) {
+  for (int round = 0; round < 200; ++round) {
+    Copies copies(10);
+    WorkerPool pool(3, 4);
+    for (int i = 0; i < round % 4; ++i) copies.Start(pool);
+    const auto pause = std::chrono::steady_clock::now() + std::chrono::microseconds(round);
+    while (std::chrono::steady_clock::now() < pause) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mccs
