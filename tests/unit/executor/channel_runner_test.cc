@@ -7,21 +7,19 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <vector>
 
-#include "service/device/mem_op_kernels.h"
+#include "tests/unit/executor/fake_lanes.h"
 
 namespace mccs {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr LaneShape kShape{.slots = 2, .slot_bytes = 256};
+constexpr LaneShape kShape = kFakeLaneShape;
 constexpr uint64_t kPerSlice = kShape.slot_bytes / sizeof(int32_t);
-constexpr SliceNumber kNoLimit = std::numeric_limits<SliceNumber>::max();
 constexpr uint32_t kSkew = 1;
 // Two groups of kSkew + 1 rounds keep the lanes busy (issue_order.h).
 constexpr size_t kRoundsInFlight = 2 * (kSkew + 1);
@@ -31,162 +29,6 @@ SliceTag TagOf(int call) {
   tag[0] = static_cast<std::byte>(call);
   return tag;
 }
-
-// Takes operations while it has room, and does each when the test says so.
-class HeldDevice final : public Device {
- public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override {
-    return absl::UnimplementedError("not asked for here");
-  }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
-    return absl::UnimplementedError("not asked for here");
-  }
-  bool Submit(const MemOp& op, MemToken token) override {
-    if (held_.size() >= room) return false;
-    held_.push_back({op, token});
-    ++submitted;
-    return true;
-  }
-  size_t Poll(std::span<MemToken>) override { return 0; }
-  std::string Description() const override { return "held"; }
-
-  size_t held() const { return held_.size(); }
-  void Finish(size_t index = 0) {
-    const Held done = held_[index];
-    held_.erase(held_.begin() + static_cast<ptrdiff_t>(index));
-    RunMemOp(done.op);
-    ChannelRunner::Finished(done.token);
-  }
-
-  size_t room = 1000;
-  size_t submitted = 0;
-
- private:
-  struct Held {
-    MemOp op;
-    MemToken token;
-  };
-  std::vector<Held> held_;
-};
-
-// What was posted is read from its sources only when asked for: as late as the acknowledgement allows.
-class FakeSendLane final : public SendLane {
- public:
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces, const SliceTag& tag) override {
-    if (!failure.ok()) return failure;
-    if (next() >= credit) return std::nullopt;
-    posted_.push_back({{pieces.begin(), pieces.end()}, tag});
-    return next() - 1;
-  }
-  SliceNumber acknowledged() const override { return acknowledged_; }
-  SliceNumber source_free() const override { return std::min(next(), std::max(acknowledged_, copied)); }
-  SliceNumber next() const override { return posted_.size(); }
-  bool Poll() override { return false; }
-  void Attach(std::unique_ptr<Connection>) override {}
-  absl::Status status() const override { return failure; }
-  LaneCounters counters() const override { return {}; }
-  Endpoint local() const override { return {}; }
-  Endpoint remote() const override { return {}; }
-
-  std::vector<int32_t> Read(SliceNumber n) const {
-    std::vector<int32_t> values;
-    for (const ConstMemRef& piece : posted_[n].pieces) {
-      const auto* first = reinterpret_cast<const int32_t*>(piece.data);
-      values.insert(values.end(), first, first + piece.bytes / sizeof(int32_t));
-    }
-    return values;
-  }
-  const SliceTag& TagAt(SliceNumber n) const { return posted_[n].tag; }
-  // The next slice has been delivered: what it carried.
-  std::vector<int32_t> Acknowledge() { return Read(acknowledged_++); }
-
-  SliceNumber credit = kNoLimit;
-  SliceNumber copied = 0;  // slices below have been copied by the lane
-  absl::Status failure;
-
- private:
-  struct Slice {
-    std::vector<ConstMemRef> pieces;
-    SliceTag tag;
-  };
-  std::vector<Slice> posted_;
-  SliceNumber acknowledged_ = 0;
-};
-
-class FakeRecvLane final : public RecvLane {
- public:
-  bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) override {
-    if (n < landed_.size() || n >= released_ + kShape.slots) return false;
-    expected_[n % kShape.slots] = {n, {pieces.begin(), pieces.end()}, tag};
-    return true;
-  }
-  Landing Landed(SliceNumber n) const override {
-    EXPECT_FALSE(IsReleased(n)) << "asked for slice " << n << " after its release";
-    return n < landed_.size() ? landed_[n].where : Landing::kNotYet;
-  }
-  const SliceTag& Tag(SliceNumber n) const override { return landed_[n].tag; }
-  uint32_t Bytes(SliceNumber n) const override { return landed_[n].bytes; }
-  std::byte* Slot(SliceNumber n) const override {
-    EXPECT_FALSE(IsReleased(n)) << "looked at the slot of slice " << n << " after its release";
-    return slots_[n % kShape.slots];
-  }
-  void Release(SliceNumber n) override {
-    ASSERT_LT(n, landed_.size()) << "released before it landed";
-    ASSERT_FALSE(landed_[n].released) << "released twice";
-    landed_[n].released = true;
-    while (released_ < landed_.size() && landed_[released_].released) ++released_;
-  }
-  bool Poll() override { return false; }
-  void Attach(std::unique_ptr<Connection>) override {}
-  absl::Status status() const override { return absl::OkStatus(); }
-  LaneCounters counters() const override { return {}; }
-  Endpoint local() const override { return {}; }
-  Endpoint remote() const override { return {}; }
-
-  // The next slice comes; false when its slot is not free yet, as the sender would know.
-  bool Arrive(const std::vector<int32_t>& values, const SliceTag& tag) {
-    const SliceNumber n = landed_.size();
-    if (n >= released_ + kShape.slots) return false;
-    const auto* from = reinterpret_cast<const std::byte*>(values.data());
-    const auto bytes = static_cast<uint32_t>(values.size() * sizeof(int32_t));
-    const Expected& expected = expected_[n % kShape.slots];
-    size_t room = 0;
-    for (const MemRef& piece : expected.pieces) room += piece.bytes;
-    if (expected.number == n && expected.tag == tag && room == bytes) {
-      for (const MemRef& piece : expected.pieces) {
-        std::copy_n(from, piece.bytes, piece.data);
-        from += piece.bytes;
-      }
-      landed_.push_back({Landing::kDirect, tag, bytes});
-    } else {
-      std::copy_n(from, bytes, slots_[n % kShape.slots]);
-      landed_.push_back({Landing::kInSlot, tag, bytes});
-    }
-    return true;
-  }
-  size_t landed() const { return landed_.size(); }
-  SliceNumber released() const { return released_; }  // all below
-  Landing WhereWas(SliceNumber n) const { return landed_[n].where; }
-
- private:
-  struct Expected {
-    SliceNumber number = kNoLimit;
-    std::vector<MemRef> pieces;
-    SliceTag tag{};
-  };
-  struct Slice {
-    Landing where;
-    SliceTag tag;
-    uint32_t bytes;
-    bool released = false;
-  };
-  bool IsReleased(SliceNumber n) const { return n < landed_.size() && landed_[n].released; }
-
-  alignas(64) mutable std::byte slots_[kShape.slots][kShape.slot_bytes];
-  Expected expected_[kShape.slots];
-  std::vector<Slice> landed_;
-  SliceNumber released_ = 0;
-};
 
 // ---- Programs -----------------------------------------------------------------------------------
 
