@@ -106,6 +106,10 @@ class ChannelRunnerTest : public testing::Test {
   void FinishAll() {
     while (device_.held() > 0) device_.Finish();
   }
+  void FinishAllAndTurn() {
+    FinishAll();
+    Turn();
+  }
   // `round`'s slice of values that count upwards from `first`.
   static std::vector<int32_t> Slice(uint64_t round, int32_t first = 0) {
     std::vector<int32_t> values(kPerSlice);
@@ -258,8 +262,7 @@ TEST_F(ChannelRunnerTest, AStagingSlotIsNotWrittenBeforeItsFormerSliceIsAcknowle
   Start(SendsTheSum(), 10);
   for (uint64_t round = 0; round < 10; ++round) {
     Turn();
-    FinishAll();
-    Turn();
+    FinishAllAndTurn();
     EXPECT_EQ(device_.submitted, std::min<size_t>(10, round + kShape.slots));
     EXPECT_EQ(send_.Acknowledge(), Sum(round)) << "overwritten before it was delivered";
   }
@@ -270,8 +273,7 @@ TEST_F(ChannelRunnerTest, AStagingSlotIsNotWrittenBeforeItsFormerSliceIsAcknowle
 TEST_F(ChannelRunnerTest, NorByTheNextOperation) {
   Start(SendsTheSum(), kShape.slots);
   Turn();
-  FinishAll();
-  Turn();
+  FinishAllAndTurn();
   ASSERT_TRUE(runner_.done());
   Start(SendsTheSum(), 1);
   Turn();
@@ -279,8 +281,7 @@ TEST_F(ChannelRunnerTest, NorByTheNextOperation) {
   EXPECT_EQ(send_.Acknowledge(), Sum(0));
   Turn();
   EXPECT_EQ(device_.held(), 1u);
-  FinishAll();
-  Turn();
+  FinishAllAndTurn();
   EXPECT_TRUE(runner_.done());
 }
 
@@ -394,6 +395,22 @@ TEST_F(ChannelRunnerTest, ASliceThatIsExpectedLandsInPlaceWithoutTheDevice) {
   EXPECT_EQ(receive_.released(), 10u);
 }
 
+TEST_F(ChannelRunnerTest, AReceiveBeyondTheLanesWindowIsExpectedWhenTheWindowMovesOn) {
+  std::vector<Step> steps = AddsWhatComes();
+  steps.push_back(Receives(kSecondOutput));
+  Start(steps, 2);
+  for (uint64_t round : {0, 1}) {
+    Turn();
+    ASSERT_TRUE(receive_.Arrive(Slice(round), TagOf(kOurCall)));
+    ASSERT_TRUE(receive_.Arrive(Slice(round, 5), TagOf(kOurCall)));
+    EXPECT_EQ(receive_.WhereWas(2 * round + 1), Landing::kDirect) << "round " << round;
+    Turn();  // While the device reads the slot, the window stays.
+    FinishAll();
+  }
+  Turn();
+  EXPECT_TRUE(runner_.done());
+}
+
 TEST_F(ChannelRunnerTest, SlicesThatCameEarlyAreCopiedFromTheirSlots) {
   for (uint64_t n = 0; n < kShape.slots; ++n) ASSERT_TRUE(receive_.Arrive(Slice(n, 5), TagOf(kOurCall)));
   Start({Receives(kFirstOutput)}, kShape.slots);
@@ -401,8 +418,7 @@ TEST_F(ChannelRunnerTest, SlicesThatCameEarlyAreCopiedFromTheirSlots) {
   ASSERT_EQ(device_.held(), kShape.slots);
   EXPECT_EQ(receive_.released(), 0u) << "the device still reads the slots";
   EXPECT_FALSE(runner_.done());
-  FinishAll();
-  Turn();
+  FinishAllAndTurn();
   EXPECT_TRUE(runner_.done());
   EXPECT_EQ(receive_.released(), kShape.slots);
   for (uint64_t n = 0; n < kShape.slots; ++n) EXPECT_EQ(Output(n), Slice(n, 5));
@@ -417,8 +433,7 @@ TEST_F(ChannelRunnerTest, AnEarlySliceKeepsItsSlotWhileTheDeviceIsFull) {
   EXPECT_TRUE(runner_.quiescent());
   device_.room = 1;
   Turn();
-  FinishAll();
-  Turn();
+  FinishAllAndTurn();
   EXPECT_TRUE(runner_.done());
   EXPECT_EQ(device_.submitted, 1u);
   EXPECT_EQ(Output(0), Slice(0, 5));
@@ -436,8 +451,7 @@ TEST_F(ChannelRunnerTest, WhatIsSentOnIsWhatCame) {
     if (!early) {
       ASSERT_TRUE(receive_.Arrive(Slice(0, 5), TagOf(kOurCall)));
     }
-    FinishAll();
-    Turn();
+    FinishAllAndTurn();
     ASSERT_EQ(send_.next(), n + 1);
     EXPECT_EQ(send_.Acknowledge(), Slice(0, 5));
     Turn();
