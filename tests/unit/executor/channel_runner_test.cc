@@ -16,8 +16,6 @@
 namespace mccs {
 namespace {
 
-using testing::ElementsAre;
-
 constexpr LaneShape kShape = kFakeLaneShape;
 constexpr uint64_t kPerSlice = kShape.slot_bytes / sizeof(int32_t);
 constexpr uint32_t kSkew = 1;
@@ -211,7 +209,7 @@ TEST_F(ChannelRunnerTest, ASliceWithoutElementsIsSentAllTheSame) {
   StartPlan(plan, 16);  // all in block 0
   Turn();
   ASSERT_EQ(send_.next(), 1u);
-  EXPECT_THAT(send_.Acknowledge(), ElementsAre());
+  EXPECT_THAT(send_.Acknowledge(), testing::ElementsAre());
   Turn();
   EXPECT_TRUE(runner_.done());
 }
