@@ -93,7 +93,7 @@ class LastWordsTest : public testing::Test {
 TEST_F(LastWordsTest, TheLinkStandsUntilTheyAreHeard) {
   JoinAndGiveUp();
   EXPECT_THAT(last_words_->text(), HasSubstr("rank 0 has not joined"));
-  EXPECT_FALSE(Run([&] { return closed_; }, kPartingNs / 2)) << "closed before it was heard";
+  ASSERT_FALSE(Run([&] { return closed_; }, kPartingNs / 2)) << "closed before it was heard";
   peer::Message refused;
   refused.mutable_refused()->set_text("so be it");
   link_->Send(refused);
