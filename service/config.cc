@@ -49,6 +49,15 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   }
 }
 
+void ReadLimits(YamlReader& yaml, Config* config) {
+  YamlReader limits = yaml.Child("limits");
+  limits.Field("buffers_per_tenant", &config->buffers.buffers_per_tenant);
+  limits.Bytes("mapped_bytes_per_tenant", &config->buffers.mapped_bytes_per_tenant);
+  if (config->buffers.buffers_per_tenant < 1 || config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
+    limits.Refuse("buffers_per_tenant", absl::StrCat("must be 1 to ", kMaxBuffersOfAll));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Config> ReadConfig(const std::string& path) {
@@ -69,6 +78,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   position.Field("rack", &config.rack);
   ReadSockets(yaml, &config);
   ReadLanes(yaml, &config);
+  ReadLimits(yaml, &config);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {
     config.log_level = *level;

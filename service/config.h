@@ -33,6 +33,7 @@ struct Config {
   int channels = 2;
   LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
   uint32_t skew = 6;
+  BufferLimits buffers;
 };
 
 // Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may block. kInvalidArgument: every error with line, column and word.

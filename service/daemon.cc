@@ -57,11 +57,13 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .channels = options.channels,
                    .lanes = options.lanes,
                    .skew = options.skew},
+      buffer_quota_(options.buffers),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_)) {
   session_environment_ = {.communicators = communicators_.get(),
                           .rendezvous = rendezvous_.get(),
                           .device = parts.device,
+                          .buffer_quota = &buffer_quota_,
                           .log = parts.log,
                           .endpoint = {},
                           .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {

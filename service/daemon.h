@@ -38,6 +38,7 @@ struct DaemonOptions {
   int channels = 1;   // of the default strategy, for communicators over several hosts
   LaneShape lanes;
   uint32_t skew = 1;
+  BufferLimits buffers;
 };
 
 // Meeting places of one tenant's NCCL_COMM_IDs at a time.
@@ -85,6 +86,7 @@ class Daemon {
 
   const DaemonParts parts_;
   CommunicatorEnvironment environment_;
+  BufferQuota buffer_quota_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<CommunicatorTable> communicators_;

@@ -80,7 +80,8 @@ absl::Status Serve(const Config& config, Log& log) {
                         .advertise = {.host = AddressFor(listen, inventory)},
                         .channels = config.channels,
                         .lanes = config.lanes,
-                        .skew = config.skew};
+                        .skew = config.skew,
+                        .buffers = config.buffers};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }

@@ -8,15 +8,23 @@
 namespace mccs {
 
 absl::StatusOr<BufferId> BufferRegistry::Register(const BufferExport& offer) {
-  if (buffers_.size() >= kMaxBuffersPerSession) {
-    return absl::ResourceExhaustedError(absl::StrCat("this process has registered ", buffers_.size(),
-                                                     " buffers, which is the limit"));
+  if (buffers_.size() >= kMaxBuffersPerProcess) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process has ", buffers_.size(), " buffers with mccsd, which is the limit of a process: "
+                     "communicate from fewer, larger allocations"));
   }
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(tenant_));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, device_.Import(offer));
+  MCCS_RETURN_IF_ERROR(share->AddBytes(memory->bytes()));
   do {
     ++last_id_;
   } while (last_id_ == 0 || buffers_.contains(BufferId(last_id_)));
-  buffers_.emplace(BufferId(last_id_), std::move(memory));
+  // Unmapped first, then given back; a PendingRelease may still look at the pointer.
+  buffers_.emplace(BufferId(last_id_),
+                   BufferHold(memory.release(), [share = std::move(share)](DeviceMemory* mapped) mutable {
+                     delete mapped;
+                     share.reset();
+                   }));
   return BufferId(last_id_);
 }
 

@@ -6,25 +6,29 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/shim_wire.h"
 #include "service/device/device.h"
+#include "service/frontend/buffer_quota.h"
 
 namespace mccs {
 
-inline constexpr size_t kMaxBuffersPerSession = 65536;
-
-// Whoever holds one keeps the mapping alive.
+// Whoever holds one keeps the mapping alive, and its share of the tenant's quota taken.
 using BufferHold = std::shared_ptr<DeviceMemory>;
 
 class BufferRegistry {
  public:
-  explicit BufferRegistry(Device& device) : device_(device) {}
+  // LIFETIME: device and quota outlive the registry.
+  BufferRegistry(Device& device, BufferQuota& quota, std::string tenant)
+      : device_(device), quota_(quota), tenant_(std::move(tenant)) {}
 
-  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted with the reason.
+  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as BufferQuota) with the
+  // reason.
   absl::StatusOr<BufferId> Register(const BufferExport& offer);
 
   // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
@@ -38,6 +42,8 @@ class BufferRegistry {
 
  private:
   Device& device_;
+  BufferQuota& quota_;
+  const std::string tenant_;
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, BufferHold> buffers_;
 };

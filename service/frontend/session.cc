@@ -44,7 +44,7 @@ Message Reply(uint64_t request, const absl::Status& status) {
 }  // namespace
 
 Session::Session(SessionId id, const SessionEnvironment& environment, std::unique_ptr<TenantChannel> channel)
-    : id_(id), env_(environment), channel_(std::move(channel)), buffers_(*environment.device) {}
+    : id_(id), env_(environment), channel_(std::move(channel)), buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant) {}
 
 Session::~Session() = default;
 

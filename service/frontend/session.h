@@ -31,6 +31,7 @@ struct SessionEnvironment {
   CommunicatorTable* communicators = nullptr;
   Rendezvous* rendezvous = nullptr;
   Device* device = nullptr;
+  BufferQuota* buffer_quota = nullptr;
   Log* log = nullptr;
   Endpoint endpoint;  // where peers reach this daemon: stands in the unique ids
   // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.

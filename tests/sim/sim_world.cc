@@ -38,7 +38,8 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
                               .advertise = {},
                               .channels = options.channels,
                               .lanes = options.lanes,
-                              .skew = options.skew});
+                              .skew = options.skew,
+                              .buffers = options.buffers});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
   auto door = std::make_unique<SimDoor>();

@@ -33,6 +33,7 @@ struct SimWorldOptions {
   LaneShape lanes{.slots = 4, .slot_bytes = 16u << 10};
   uint32_t skew = 1;
   SimNetworkOptions network;
+  BufferLimits buffers = {};
 };
 
 // Keeps the lines, for tests that look for one.

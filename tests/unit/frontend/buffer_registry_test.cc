@@ -20,7 +20,7 @@ class BufferRegistryTest : public testing::Test {
     auto importer = std::make_unique<LocalImporter>();
     importer_ = importer.get();
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
-    registry_ = std::make_unique<BufferRegistry>(*device_);
+    registry_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
   }
 
   absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {
@@ -34,6 +34,7 @@ class BufferRegistryTest : public testing::Test {
   std::vector<std::byte> memory_ = std::vector<std::byte>(1000);
   LocalImporter* importer_ = nullptr;
   std::unique_ptr<CpuDevice> device_;
+  BufferQuota quota_{{.buffers_per_tenant = kMaxBuffersPerProcess + 10, .mapped_bytes_per_tenant = 1 * kGiB}};
   std::unique_ptr<BufferRegistry> registry_;
 };
 
@@ -90,9 +91,28 @@ TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
   EXPECT_FALSE(Register(1001).ok());
 }
 
-TEST_F(BufferRegistryTest, TheNumberOfBuffersIsLimited) {
-  for (size_t i = 0; i < kMaxBuffersPerSession; ++i) ASSERT_TRUE(Register(1).ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(Register(1).status()));
+TEST_F(BufferRegistryTest, AProcessHasALimit) {
+  for (size_t i = 0; i < kMaxBuffersPerProcess; ++i) ASSERT_TRUE(Register(1).ok());
+  const absl::Status refused = Register(1).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("8192 buffers"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("larger allocations"));
+  ASSERT_TRUE(registry_->Release(BufferId(1)).ok());
+  EXPECT_TRUE(Register(1).ok());
+}
+
+TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsHolderLetsGo) {
+  const uint32_t id = Register(1000)->value();
+  auto hold = registry_->Resolve({.id = id, .reserved = 0, .offset = 0}, 1, 1);
+  const auto released = registry_->Release(BufferId(id));
+  EXPECT_EQ(quota_.buffers(), 1u);
+  hold->reset();
+  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still looks at the pointer";
+}
+
+TEST_F(BufferRegistryTest, WhatIsRefusedTakesNothing) {
+  EXPECT_FALSE(Register(1001).ok());
+  EXPECT_EQ(quota_.buffers(), 0u);
 }
 
 }  // namespace

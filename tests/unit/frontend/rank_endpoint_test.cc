@@ -24,7 +24,7 @@ class RankEndpointTest : public testing::Test {
     auto importer = std::make_unique<LocalImporter>();
     const LocalImporter::Handle handle = importer->Register(memory_, 7);
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
-    buffers_ = std::make_unique<BufferRegistry>(*device_);
+    buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
     buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})->value();
     endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_,
                                               {.init_done = [](const absl::Status&, CommId) {},
@@ -62,6 +62,7 @@ class RankEndpointTest : public testing::Test {
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
   std::unique_ptr<CpuDevice> device_;
+  BufferQuota quota_{BufferLimits{}};
   std::unique_ptr<BufferRegistry> buffers_;
   uint32_t buffer_ = 0;
   std::unique_ptr<RankEndpoint> endpoint_;

@@ -41,7 +41,8 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
       "host: h7\nlisten: '10.0.0.7:7400'\ngpus: 4\nlog_level: warning\n"
       "position: {pod: p1, rack: r2}\n"
       "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
-      "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n");
+      "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
+      "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
   EXPECT_EQ(config->rack, "r2");
@@ -50,6 +51,8 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   EXPECT_EQ(config->sockets[0].mode, 0660u);
   EXPECT_EQ(config->lanes.slot_bytes, 1u << 20);
   EXPECT_EQ(config->channels, 4);
+  EXPECT_EQ(config->buffers.buffers_per_tenant, 20000u);
+  EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
 }
 
 TEST_F(ServiceConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
@@ -70,6 +73,8 @@ TEST_F(ServiceConfigTest, LimitsAreKept) {
   EXPECT_THAT(Refusal("lanes: {slots: 1}"), HasSubstr("must be 2 to 64"));
   EXPECT_THAT(Refusal("lanes: {slots: 4, skew: 4}"), HasSubstr("less than slots"));
   EXPECT_THAT(Refusal("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
+  EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 0}"), HasSubstr("must be 1 to 49152"));
+  EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 49153}"), HasSubstr("must be 1 to 49152"));
   EXPECT_THAT(Refusal("log_level: loud"), HasSubstr("loud"));
   EXPECT_THAT(Refusal("listen: nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(Refusal("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));

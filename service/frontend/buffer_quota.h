@@ -1,0 +1,86 @@
+// How much of the daemon's address space tenants may take with their buffers. Every buffer is a mapping, and the kernel
+// allows a process some 65,530 of them (vm.max_map_count): one tenant shall not use up what all need.
+//
+// OWNER: the Daemon. THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
+#define MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/units.h"
+
+namespace mccs {
+
+// Of one process. A caching allocator of a large training job holds a few thousand allocations.
+inline constexpr uint32_t kMaxBuffersPerProcess = 8192;
+// Of one tenant over all its processes on the host, unless the configuration says otherwise.
+inline constexpr uint32_t kDefaultBuffersPerTenant = 16384;
+// Of all tenants. What is left below vm.max_map_count is the daemon's own: libraries, stacks, and the regions of 4,096
+// processes and their ranks.
+inline constexpr uint32_t kMaxBuffersOfAll = 49152;
+// Of one tenant: far above the memory of a host's GPUs, far below the 128 TiB that a process can address. A file's size
+// costs its maker nothing.
+inline constexpr uint64_t kDefaultMappedBytesPerTenant = 8192 * kGiB;
+
+struct BufferLimits {
+  uint32_t buffers_per_tenant = kDefaultBuffersPerTenant;
+  uint64_t mapped_bytes_per_tenant = kDefaultMappedBytesPerTenant;
+};
+
+// One buffer's share, given back when the object goes.
+class BufferShare;
+
+class BufferQuota {
+ public:
+  explicit BufferQuota(const BufferLimits& limits);
+  BufferQuota(const BufferQuota&) = delete;
+  BufferQuota& operator=(const BufferQuota&) = delete;
+
+  // One more buffer of `tenant`. kResourceExhausted names the limit that is reached, and the remedy.
+  absl::StatusOr<std::unique_ptr<BufferShare>> Take(const std::string& tenant);
+
+  uint32_t buffers() const { return use_->all; }
+
+ private:
+  friend class BufferShare;
+  struct TenantUse {
+    uint32_t buffers = 0;
+    uint64_t bytes = 0;
+  };
+  struct Use {
+    uint32_t all = 0;
+    absl::flat_hash_map<std::string, TenantUse> tenants;  // those with buffers
+  };
+
+  const BufferLimits limits_;
+  const std::shared_ptr<Use> use_;  // shares may outlive the quota, in the hands of a last holder
+};
+
+class BufferShare {
+ public:
+  ~BufferShare();
+  BufferShare(const BufferShare&) = delete;
+  BufferShare& operator=(const BufferShare&) = delete;
+
+  // What the buffer turned out to hold. Call once. kResourceExhausted as Take.
+  absl::Status AddBytes(uint64_t bytes);
+
+ private:
+  friend class BufferQuota;
+  BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit);
+
+  const std::shared_ptr<BufferQuota::Use> use_;
+  const std::string tenant_;
+  const uint64_t bytes_limit_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_

@@ -1,0 +1,42 @@
+// The limit of a tenant's buffers counts over all its processes, and a process that ends gives back its own.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+class SimBufferLimit : public testing::Test {
+ protected:
+  SimTenant& Process(const std::string& tenant) {
+    SimTenant& process = world_.AddTenant(0, tenant);
+    EXPECT_TRUE(world_.RunUntil([&] { return process.greeted(); }));
+    return process;
+  }
+  // True when the daemon took it.
+  bool Register(SimTenant& process, size_t buffer) {
+    process.Register(memory_[buffer].data(), memory_[buffer].size());
+    world_.RunFor(kNsPerMs);
+    return process.BufferAt(memory_[buffer].data()) != 0;
+  }
+
+  std::array<std::array<std::byte, 64>, 6> memory_;
+  SimWorld world_{{.hosts = 1, .network = {}, .buffers = {.buffers_per_tenant = 3}}};
+};
+
+TEST_F(SimBufferLimit, IsOneForAllProcessesOfATenant) {
+  SimTenant& first = Process("blue");
+  SimTenant& second = Process("blue");
+  SimTenant& neighbour = Process("red");
+  EXPECT_TRUE(Register(first, 0) && Register(first, 1) && Register(second, 2));
+  EXPECT_FALSE(Register(second, 3));
+  EXPECT_TRUE(Register(neighbour, 4));
+  first.Kill();
+  ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().sessions() == 2; }));
+  EXPECT_TRUE(Register(second, 5));
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,68 @@
+#include "service/frontend/buffer_quota.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using Shares = std::vector<std::unique_ptr<BufferShare>>;
+
+absl::Status Take(BufferQuota& quota, const std::string& tenant, Shares& shares, uint64_t bytes = 1) {
+  auto share = quota.Take(tenant);
+  if (!share.ok()) return share.status();
+  absl::Status status = (*share)->AddBytes(bytes);
+  if (status.ok()) shares.push_back(*std::move(share));
+  return status;
+}
+
+TEST(BufferQuota, ATenantThatReachesItsLimitDisturbsNoOther) {
+  BufferQuota quota({.buffers_per_tenant = 3});
+  Shares blue, red;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Take(quota, "blue", blue).ok());
+  const absl::Status refused = Take(quota, "blue", blue);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("tenant blue has 3 buffers"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("limits.buffers_per_tenant"));
+  EXPECT_TRUE(Take(quota, "red", red).ok());
+  blue.pop_back();
+  EXPECT_TRUE(Take(quota, "blue", blue).ok());
+}
+
+TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
+  BufferQuota quota({.mapped_bytes_per_tenant = 1000});
+  Shares blue, red;
+  ASSERT_TRUE(Take(quota, "blue", blue, 600).ok());
+  for (uint64_t bytes : {uint64_t{401}, ~uint64_t{0}}) {
+    const absl::Status refused = Take(quota, "blue", blue, bytes);
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << bytes;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("limits.mapped_bytes_per_tenant"));
+  }
+  EXPECT_EQ(quota.buffers(), 1u);
+  EXPECT_TRUE(Take(quota, "blue", blue, 400).ok());
+  EXPECT_TRUE(Take(quota, "red", red, 1000).ok());
+  blue.clear();
+  EXPECT_TRUE(Take(quota, "blue", blue, 1000).ok());
+}
+
+TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
+  BufferQuota quota({.buffers_per_tenant = kMaxBuffersOfAll});
+  Shares shares;
+  for (uint32_t i = 0; i < kMaxBuffersOfAll; ++i) ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
+  const absl::Status refused = Take(quota, "green", shares);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("all tenants of this host"));
+}
+
+TEST(BufferQuota, AShareMayOutliveTheQuota) {
+  auto quota = std::make_unique<BufferQuota>(BufferLimits{});
+  auto share = *quota->Take("blue");
+  quota.reset();
+  share.reset();
+}
+
+}  // namespace
+}  // namespace mccs
