@@ -7,6 +7,13 @@
 #include "algorithms/ring.h"
 
 namespace mccs {
+namespace {
+
+uint16_t PositionOf(Rank rank, const std::vector<Rank>& ranks) {
+  return static_cast<uint16_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
 
 Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, ChannelId channel) {
   const LocalRanks local(ranks);
@@ -31,11 +38,14 @@ Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, Channel
             {.sources = {LocalRanks::Input(i, block)}, .destinations = local.Outputs(block)});
       }
       break;
-    default: {  // Broadcast.
-      const auto root = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
-      combines.push_back({.sources = {LocalRanks::Input(static_cast<uint16_t>(root), 0)},
+    case OpKind::kReduce:
+      combines.push_back({.sources = local.Inputs(0),
+                          .destinations = {LocalRanks::Output(PositionOf(key.root, ranks), 0)},
+                          .finish = true});
+      break;
+    default:  // Broadcast.
+      combines.push_back({.sources = {LocalRanks::Input(PositionOf(key.root, ranks), 0)},
                           .destinations = local.Outputs(0)});
-    }
   }
   ProgramBuilder program(channel, HostIndex(0), HostIndex(0));
   program.Combines(std::move(combines), {});

@@ -10,7 +10,7 @@
 //
 //      block 0            block 1            …           (all-reduce: as many blocks as hosts;
 //   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  all-gather, reduce-scatter: one per rank;
-//    r0 r1 r2 r0 r1 r2  …                                 broadcast: one)
+//    r0 r1 r2 r0 r1 r2  …                                 broadcast, reduce: one)
 //
 // The program of a channel is run for every round. Rounds overlap; IssueOrder (issue_order.h) fixes
 // in which order the steps of all rounds reach a lane, the same on both ends, so slices need no
@@ -156,8 +156,8 @@ struct Plan {
 // all-reduce algorithms for clusters of workstations", JPDC 2009; the ring over hosts with a fused
 // local part is ours). One host: no lanes, local combines only.
 // Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
-// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast N in
-// H−1 hops. Each local input is read once, each local output written once; what goes on to further
+// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast and
+// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on to further
 // local ranks is read once more where it landed.
 // kInvalidArgument: a kind without a ring plan, a root out of range, a scale for a kind that
 // reduces nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out

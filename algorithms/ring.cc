@@ -54,7 +54,7 @@ absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
 // Everything in `key` that a ring plan cannot be made for.
 absl::Status CheckKey(const PlanKey& key, int ranks) {
   const std::string kind(Name(key.kind));
-  const bool reduces = key.kind == OpKind::kAllReduce || key.kind == OpKind::kReduceScatter;
+  const bool reduces = Reduces(key.kind);
   if (!reduces && key.kind != OpKind::kAllGather && key.kind != OpKind::kBroadcast) {
     return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no ring plan for it"));
   }
@@ -89,7 +89,7 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
       plan.max_pieces = pieces;
       break;
     default:
-      break;  // Broadcast: one block.
+      break;  // Rooted: one block.
   }
   return plan;
 }
@@ -108,7 +108,9 @@ Program RingProgram(const PlanKey& key, const Layout& layout, const Ring& ring) 
   const HostIndex host = layout.HostOf(key.root);
   const std::vector<Rank>& ranks = ring.RanksOf(host);
   const auto local = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
-  return RingBroadcast(ring, host, LocalIndex(static_cast<int32_t>(local)));
+  const LocalIndex root_local(static_cast<int32_t>(local));
+  return key.kind == OpKind::kReduce ? RingReduce(ring, host, root_local, key.scaled)
+                                     : RingBroadcast(ring, host, root_local);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ Program RingReduceScatter(const Ring& ring, bool scaled);
 Program RingAllGather(const Ring& ring);
 // `root_local`: position of the root among the ranks of `root_host`.
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local);
+Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled);
 
 // The only host's program for any of these kinds.
 Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, ChannelId channel);

@@ -46,6 +46,33 @@ inline constexpr int kDataTypes = 12;
 enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMin = 2, kMax = 3, kAvg = 4, kPreMulSum = 5 };
 inline constexpr int kReduceOps = 6;
 
+// Whether an operator is part of the call.
+constexpr bool Reduces(OpKind kind) {
+  return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
+}
+
+// Whether one rank is named as the root.
+constexpr bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kReduce; }
+
+// Elements that a collective reads and writes on one rank; 0: that side's pointer is not looked at.
+struct Sides {
+  uint64_t input = 0;
+  uint64_t output = 0;
+};
+
+// `count` as the call's argument says. REQUIRES: count × ranks fits 64 bits. Both sides are 0 for
+// kinds that are no collective of this table.
+constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
+  switch (kind) {
+    case OpKind::kAllReduce: return {count, count};
+    case OpKind::kAllGather: return {count, count * ranks};
+    case OpKind::kReduceScatter: return {count * ranks, count};
+    case OpKind::kBroadcast: return {is_root ? count : 0, count};
+    case OpKind::kReduce: return {count, is_root ? count : 0};
+    default: return {};
+  }
+}
+
 constexpr size_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kInt8:

@@ -20,9 +20,6 @@ absl::Status Bad(const CollectiveCall& call, const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(View(call.function), ": ", parts...));
 }
 
-bool Reduces(OpKind kind) { return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter; }
-bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast; }
-
 // NCCL counts max before min; the wire has its own order.
 ReduceOp WireOp(int op) {
   switch (op) {
@@ -54,52 +51,47 @@ absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) 
 }
 
 // Bytes that the call reads and writes on this rank; 0 where it has no such side.
-struct Sides {
-  uint64_t send_bytes;
-  uint64_t recv_bytes;
+struct SideBytes {
+  uint64_t send;
+  uint64_t recv;
 };
 
-absl::StatusOr<Sides> MeasureSides(const CollectiveCall& call, const Communicator& comm) {
+absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communicator& comm) {
   const auto ranks = static_cast<uint64_t>(comm.ranks());
+  const uint64_t size = SizeOf(static_cast<DataType>(call.payload.type));
   uint64_t block;
   uint64_t whole;
-  if (__builtin_mul_overflow(uint64_t{call.payload.count},
-                             SizeOf(static_cast<DataType>(call.payload.type)), &block) ||
+  if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &block) ||
       __builtin_mul_overflow(block, ranks, &whole)) {
     return Bad(call, "count ", call.payload.count, " is more than any memory holds");
   }
-  switch (call.kind) {
-    case OpKind::kAllGather:
-      return Sides{block, whole};
-    case OpKind::kReduceScatter:
-      return Sides{whole, block};
-    case OpKind::kBroadcast:
-      return Sides{comm.rank() == call.extras.root ? block : 0, block};
-    default:
-      return Sides{block, block};
-  }
+  const bool is_root = comm.rank() == call.extras.root;
+  const Sides sides = SidesOf(call.kind, call.payload.count, ranks, is_root);
+  return SideBytes{sides.input * size, sides.output * size};
 }
 
 // Under the submit lock, which guards the communicator's recent buffers.
-absl::Status ResolveBuffers(const CollectiveCall& call, const Sides& sides, Communicator& comm,
+absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
                             wire::WorkRecord& record) {
   RecentBuffers& buffers = comm.submit_side().buffers;
   const bool one_buffer =
-      call.payload.send == call.payload.recv && sides.send_bytes == sides.recv_bytes;
-  if (sides.send_bytes > 0) {
+      call.payload.send == call.payload.recv && bytes.send == bytes.recv;
+  if (bytes.send > 0) {
     MCCS_ASSIGN_OR_RETURN(record.send, buffers.Resolve({.function = call.function,
                                                         .argument = "sendbuff",
                                                         .address = call.payload.send,
-                                                        .bytes = sides.send_bytes}));
+                                                        .bytes = bytes.send}));
   }
   if (one_buffer) {
     record.recv = record.send;
     return absl::OkStatus();
   }
-  MCCS_ASSIGN_OR_RETURN(record.recv, buffers.Resolve({.function = call.function,
-                                                      .argument = "recvbuff",
-                                                      .address = call.payload.recv,
-                                                      .bytes = sides.recv_bytes}));
+  if (bytes.recv > 0) {
+    MCCS_ASSIGN_OR_RETURN(record.recv, buffers.Resolve({.function = call.function,
+                                                        .argument = "recvbuff",
+                                                        .address = call.payload.recv,
+                                                        .bytes = bytes.recv}));
+  }
   return absl::OkStatus();
 }
 
@@ -111,9 +103,9 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   if (call.payload.count == 0) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(const Sides sides, MeasureSides(call, *comm));
-  if (sides.send_bytes > 0 && call.payload.send == nullptr) return Bad(call, "sendbuff is NULL");
-  if (call.payload.recv == nullptr) return Bad(call, "recvbuff is NULL");
+  MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
+  if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call, "sendbuff is NULL");
+  if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call, "recvbuff is NULL");
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;
@@ -124,7 +116,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   {
     std::lock_guard lock(comm->submit_mutex());
     ScopedContext context(comm->driver(), comm->context());
-    MCCS_RETURN_IF_ERROR(ResolveBuffers(call, sides, *comm, record));
+    MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record));
   }
   group.AddOperation(std::move(comm), call.stream, record);
   return absl::OkStatus();

@@ -33,6 +33,11 @@ MCCS_COLLECTIVE(Broadcast, OpKind::kBroadcast,
                 (const void* send, void* recv, size_t count, ncclDataType_t type, int root),
                 {send, recv, count, type}, {.root = root});
 
+MCCS_COLLECTIVE(Reduce, OpKind::kReduce,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                 int root),
+                {send, recv, count, type}, {.op = op, .root = root});
+
 MCCS_COLLECTIVE(Bcast, OpKind::kBroadcast,
                 (void* buffer, size_t count, ncclDataType_t type, int root),
                 {buffer, buffer, count, type}, {.root = root});

@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr char kLater[] = "this release carries AllReduce, AllGather, ReduceScatter and Broadcast";
+constexpr char kLater[] = "this release carries AllReduce, AllGather, ReduceScatter, Broadcast and Reduce";
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOperators[] = "this release knows the operators sum, prod, min, max and avg";
@@ -56,7 +56,6 @@ MCCS_EXPORT int pncclCommRevoke(void* comm, int) {
 MCCS_ALSO_WEAK(ncclCommRevoke);
 
 // Operations
-MCCS_REFUSED(ncclReduce, kLater);
 MCCS_REFUSED(ncclAlltoAll, kLater);
 MCCS_REFUSED(ncclGather, kLater);
 MCCS_REFUSED(ncclScatter, kLater);

@@ -6,8 +6,6 @@ bool HasContract(OpKind kind) {
   return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
 }
 
-bool Reduces(OpKind kind) { return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter; }
-
 bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kAllGather:
@@ -20,7 +18,14 @@ bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
 }
 
 bool GetsOutput(const Plan& plan, Rank rank, int32_t block) {
-  return plan.key.kind != OpKind::kReduceScatter || rank.value() == block;
+  switch (plan.key.kind) {
+    case OpKind::kReduceScatter:
+      return rank.value() == block;
+    case OpKind::kReduce:
+      return rank == plan.key.root;
+    default:
+      return true;
+  }
 }
 
 }  // namespace mccs::check

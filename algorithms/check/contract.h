@@ -8,7 +8,6 @@ namespace mccs::check {
 
 // True for the kinds whose contract is written down here.
 bool HasContract(OpKind kind);
-bool Reduces(OpKind kind);
 // Whether `rank` brings block `block` along as input. It is then part of that block of every
 // result.
 bool GivesInput(const Plan& plan, Rank rank, int32_t block);

@@ -25,7 +25,7 @@ Benchmark::Benchmark(const Options& options, const Collective& collective, const
   if (!options_.check) return;
   if (collective_.reduces) {
     expected_.push_back(pattern_.Reduced());
-  } else if (collective_.rooted) {
+  } else if (collective_.only_root_sends) {
     expected_.push_back(pattern_.Input(options_.root));
   } else {
     for (int rank = 0; rank < ranks_.size(); ++rank) expected_.push_back(pattern_.Input(rank));
@@ -95,7 +95,7 @@ void Benchmark::Prepare(const LocalRank& self, size_t local, size_t count, bool 
   size_t send_bytes = collective_.SendElements(count, ranks_.size()) * type_.bytes;
   size_t receive_bytes = collective_.ReceiveElements(count, ranks_.size()) * type_.bytes;
   CUDA_OK(cudaMemsetAsync(buffers.receive, kPoison, receive_bytes, self.stream));
-  bool sends_nothing = collective_.rooted && self.rank != options_.root;
+  bool sends_nothing = collective_.only_root_sends && self.rank != options_.root;
   if (!sends_nothing) {
     // A rank's own part of an all-gather is element 0 and on of its own sequence.
     host_.resize(send_bytes);
@@ -112,6 +112,9 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
   CUDA_OK(cudaMemcpyAsync(host_.data(), BuffersOf(self, count, in_place).receive, host_.size(),
                           cudaMemcpyDeviceToHost, self.stream));
   CUDA_OK(cudaStreamSynchronize(self.stream));
+  if (collective_.only_root_receives && self.rank != options_.root) {
+    return in_place ? pattern_.Input(self.rank).CountWrong(host_.data(), 0, elements) : CountTouched();
+  }
   if (!collective_.receive_per_rank) {
     // Of a scattered result this rank has its part of the whole.
     size_t first = collective_.send_per_rank ? self.rank * count : 0;
@@ -122,6 +125,13 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
     wrong += expected_[rank].CountWrong(host_.data() + rank * count * type_.bytes, 0, count);
   }
   return wrong;
+}
+
+// Bytes in host_ that somebody wrote who should not have.
+uint64_t Benchmark::CountTouched() const {
+  return static_cast<uint64_t>(std::count_if(host_.begin(), host_.end(), [](std::byte value) {
+    return value != std::byte{kPoison};
+  }));
 }
 
 }  // namespace collective_perf

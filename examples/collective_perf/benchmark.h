@@ -41,6 +41,7 @@ class Benchmark {
   uint64_t CountWrong(size_t count, bool in_place);
   void Prepare(const LocalRank& self, size_t local, size_t count, bool in_place);
   uint64_t CountWrongOf(const LocalRank& self, size_t count, bool in_place);
+  uint64_t CountTouched() const;
 
   const Options& options_;
   const Collective& collective_;

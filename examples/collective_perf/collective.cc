@@ -19,6 +19,10 @@ ncclResult_t Broadcast(const CallArguments& a) {
   return ncclBroadcast(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
 }
 
+ncclResult_t Reduce(const CallArguments& a) {
+  return ncclReduce(a.send, a.receive, a.count, a.type, a.reduction, a.root, a.comm, a.stream);
+}
+
 double OnceAround(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 double TwiceAround(int ranks) { return 2 * OnceAround(ranks); }
 double One(int) { return 1; }
@@ -26,31 +30,25 @@ double One(int) { return 1; }
 constexpr Collective kCollectives[] = {
     {.name = "all_reduce",
      .reduces = true,
-     .rooted = false,
-     .send_per_rank = false,
-     .receive_per_rank = false,
      .call = AllReduce,
      .bus_factor = TwiceAround},
     {.name = "all_gather",
-     .reduces = false,
-     .rooted = false,
-     .send_per_rank = false,
      .receive_per_rank = true,
      .call = AllGather,
      .bus_factor = OnceAround},
     {.name = "reduce_scatter",
      .reduces = true,
-     .rooted = false,
      .send_per_rank = true,
-     .receive_per_rank = false,
      .call = ReduceScatter,
      .bus_factor = OnceAround},
     {.name = "broadcast",
-     .reduces = false,
-     .rooted = true,
-     .send_per_rank = false,
-     .receive_per_rank = false,
+     .only_root_sends = true,
      .call = Broadcast,
+     .bus_factor = One},
+    {.name = "reduce",
+     .reduces = true,
+     .only_root_receives = true,
+     .call = Reduce,
      .bus_factor = One},
 };
 

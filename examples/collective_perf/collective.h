@@ -24,15 +24,17 @@ struct CallArguments {
 
 struct Collective {
   std::string_view name;
-  bool reduces;
-  bool rooted;
+  bool reduces = false;
+  bool only_root_sends = false;
+  bool only_root_receives = false;
   // Buffers of one rank in multiples of the count that the call takes: 1, or one per rank.
-  bool send_per_rank;
-  bool receive_per_rank;
+  bool send_per_rank = false;
+  bool receive_per_rank = false;
   ncclResult_t (*call)(const CallArguments& arguments);
   // Bus bandwidth over algorithm bandwidth with n ranks: what a perfect network must carry.
   double (*bus_factor)(int ranks);
 
+  bool rooted() const { return only_root_sends || only_root_receives; }
   // The count of a call whose larger buffer has at most `elements`.
   size_t Count(size_t elements, int ranks) const {
     return send_per_rank || receive_per_rank ? elements / ranks : elements;

@@ -34,7 +34,7 @@ void RunSizes(const Options& options, const Collective& collective, const Elemen
             .count = count,
             .type = type.name,
             .reduction = reduction ? reduction->name : "none",
-            .root = collective.rooted ? options.root : -1,
+            .root = collective.rooted() ? options.root : -1,
             .out_of_place = {},
             .in_place = {}};
     if (options.out_of_place) row.out_of_place = benchmark.Run(count, /*in_place=*/false);

@@ -89,8 +89,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool average = call.redop == ReduceOp::kAvg;
   const int ranks = plans_.layout().rank_count();
   PlanKey key{.kind = call.kind, .root = call.root, .scaled = average && IsFloat(call.type)};
-  const bool reduces = call.kind == OpKind::kAllReduce || call.kind == OpKind::kReduceScatter;
-  key.scaled &= reduces;
+  key.scaled &= Reduces(call.kind);
   MCCS_ASSIGN_OR_RETURN(plan_, plans_.GetOrBuild(key));
   binding_.plan = plan_.get();
   geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
@@ -98,7 +97,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   binding_.bytes = call.count * SizeOf(call.type);
   binding_.type = call.type;
   binding_.op = average ? ReduceOp::kSum : call.redop;
-  binding_.finish = average && reduces && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
+  binding_.finish = average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
   binding_.divisor = static_cast<uint64_t>(ranks);
   binding_.tag = ToTag(signature_);
   binding_.skew = strategy_.skew;

@@ -24,15 +24,8 @@ OperationSignature FromTag(const SliceTag& tag) { return std::bit_cast<Operation
 std::string Describe(const OperationSignature& signature) {
   std::string text = absl::StrCat(std::string(Name(signature.kind)), " #", signature.number, " count ",
                                   signature.count, " type ", std::string(Name(signature.type)));
-  switch (signature.kind) {
-    case OpKind::kAllReduce:
-    case OpKind::kReduceScatter: absl::StrAppend(&text, " op ", std::string(Name(signature.redop))); break;
-    case OpKind::kBroadcast: absl::StrAppend(&text, " root ", signature.root); break;
-    case OpKind::kReduce:
-      absl::StrAppend(&text, " op ", std::string(Name(signature.redop)), " root ", signature.root);
-      break;
-    default: break;
-  }
+  if (Reduces(signature.kind)) absl::StrAppend(&text, " op ", std::string(Name(signature.redop)));
+  if (HasRoot(signature.kind)) absl::StrAppend(&text, " root ", signature.root);
   return text;
 }
 

@@ -20,10 +20,6 @@ bool AllIn(Space space, const std::vector<Place>& places) {
                                         [&](const Place& p) { return p.space == space; });
 }
 
-bool Reduces(OpKind kind) {
-  return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce;
-}
-
 }  // namespace
 
 // ---- The order of events ----------------------------------------------------------------------

@@ -16,26 +16,12 @@ namespace {
 // Beyond this a count times a size times the ranks could overflow; no machine has that memory.
 constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
 
-// Elements of the send and the receive side of a call that counts `count`.
-struct Sides {
-  uint64_t input = 0;
-  uint64_t output = 0;
-};
-
 Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
-  const uint64_t all = record.count * static_cast<uint64_t>(ranks);
-  switch (record.op) {
-    case OpKind::kAllReduce: return {record.count, record.count};
-    case OpKind::kAllGather: return {record.count, all};
-    case OpKind::kReduceScatter: return {all, record.count};
-    case OpKind::kBroadcast: return {rank.value() == record.root_or_peer ? record.count : 0, record.count};
-    default: return {};
-  }
+  return SidesOf(record.op, record.count, static_cast<uint64_t>(ranks), rank.value() == record.root_or_peer);
 }
 
 bool Served(OpKind kind) {
-  return kind == OpKind::kAllReduce || kind == OpKind::kAllGather || kind == OpKind::kReduceScatter ||
-         kind == OpKind::kBroadcast;
+  return kind >= OpKind::kAllReduce && kind <= OpKind::kReduce;
 }
 
 }  // namespace
@@ -117,7 +103,7 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
     return refused("unknown kind ", static_cast<int>(record.op), ", type ", static_cast<int>(record.type),
                    " or operator ", static_cast<int>(record.redop));
   }
-  if (record.op == OpKind::kBroadcast && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
+  if (HasRoot(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
     return refused("root ", record.root_or_peer, " of ", ranks_, " ranks");
   }
   if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(ranks_)) {
@@ -137,7 +123,7 @@ absl::Status RankEndpoint::ResolveBuffers(const wire::WorkRecord& record) {
   PostedOperation call{.kind = record.op,
                        .type = record.type,
                        .redop = record.redop,
-                       .root = Rank(record.op == OpKind::kBroadcast ? record.root_or_peer : 0),
+                       .root = Rank(HasRoot(record.op) ? record.root_or_peer : 0),
                        .count = record.count};
   if (sides.input > 0) {
     MCCS_ASSIGN_OR_RETURN(front_input_, buffers_.Resolve(record.send, sides.input * size, size));

@@ -7,10 +7,6 @@ namespace {
 
 constexpr float kUnwritten = 1e9f;
 
-uint64_t OutputCount(OpKind kind, uint64_t count, int ranks) {
-  return kind == OpKind::kAllGather ? count * static_cast<uint64_t>(ranks) : count;
-}
-
 }  // namespace
 
 SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : world_(world) {
@@ -99,7 +95,7 @@ uint64_t SimJob::Wrong(OpKind kind, uint64_t count, int root) const {
   uint64_t wrong = 0;
   for (int r = 0; r < ranks(); ++r) {
     const std::vector<float>& output = members_[static_cast<size_t>(r)].output;
-    const uint64_t written = OutputCount(kind, count, ranks());
+    const uint64_t written = SidesOf(kind, count, static_cast<uint64_t>(ranks()), r == root).output;
     for (uint64_t i = 0; i < output.size(); ++i) {
       const float expected = i < written ? Expected(kind, r, i, count, root) : kUnwritten;
       wrong += output[i] != expected ? 1 : 0;

@@ -33,7 +33,7 @@ std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
   return all;
 }
 
-// The four collectives, scaled or not where they reduce; broadcasts from every `root_step`-th rank.
+// The collectives, scaled or not where they reduce; rooted ones with every `root_step`-th rank.
 std::vector<PlanKey> Keys(int ranks, int root_step, int first_root = 0) {
   std::vector<PlanKey> keys = {{.kind = OpKind::kAllReduce},
                                {.kind = OpKind::kAllReduce, .scaled = true},
@@ -42,6 +42,8 @@ std::vector<PlanKey> Keys(int ranks, int root_step, int first_root = 0) {
                                {.kind = OpKind::kAllGather}};
   for (int root = first_root; root < ranks; root += root_step) {
     keys.push_back({.kind = OpKind::kBroadcast, .root = Rank(root)});
+    keys.push_back({.kind = OpKind::kReduce, .root = Rank(root)});
+    keys.push_back({.kind = OpKind::kReduce, .root = Rank(root), .scaled = true});
   }
   return keys;
 }

@@ -73,6 +73,16 @@ TEST(RingPlan, ABroadcastEndsBeforeTheRoot) {
   EXPECT_EQ(CountSteps(plans[1].programs[0], StepKind::kSend), 0);  // The host before the root's.
 }
 
+TEST(RingPlan, AReduceBeginsBehindTheRootAndEndsThere) {
+  const auto plans = BuildAll({.kind = OpKind::kReduce, .root = Rank(2)}, BlockLayout({1, 1, 1, 1}),
+                              VariedOrders(4, 1));
+  EXPECT_EQ(CountSteps(plans[3].programs[0], StepKind::kReceive), 0);
+  EXPECT_EQ(CountSteps(plans[3].programs[0], StepKind::kSend), 1);
+  EXPECT_EQ(CountSteps(plans[2].programs[0], StepKind::kSend), 0);
+  EXPECT_EQ(CountWrites(plans[2].programs[0], 0), 1);
+  for (int h : {0, 1, 3}) EXPECT_EQ(CountWrites(plans[h].programs[0], 0), 0) << "host " << h;
+}
+
 TEST(RingPlan, EachInputIsReadOnceAndEachOutputWrittenOnce) {
   for (const std::vector<int>& ranks : {std::vector<int>{3}, {2, 3}, {1, 2, 4}}) {
     const Layout layout = BlockLayout(ranks);
@@ -144,8 +154,8 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
   const Layout layout = BlockLayout({2, 2});
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
-  for (OpKind kind : {OpKind::kNone, OpKind::kReduce, OpKind::kAllToAll, OpKind::kGather,
-                      OpKind::kScatter, OpKind::kSend, OpKind::kRecv}) {
+  for (OpKind kind : {OpKind::kNone, OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter,
+                      OpKind::kSend, OpKind::kRecv}) {
     EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("there is no ring plan for it"));
   }
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),

@@ -1,0 +1,38 @@
+// Reduce: a pipeline along the ring from the host after the root's to the root's host.
+//
+// A slice begins with the inputs of the host after the root's, takes up those of each host that it
+// passes, and the root's host adds its own straight into the root's output.
+#include <vector>
+
+#include "algorithms/plan_builder.h"
+#include "algorithms/ring.h"
+
+namespace mccs {
+
+Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled) {
+  const LocalRanks local(ring.local());
+  // Hops that the data has behind it where this host sends it on, or where it ends.
+  const int hops = (ring.HopsFrom(root_host) + ring.hosts() - 1) % ring.hosts();
+  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  if (hops == 0) {
+    if (local.count() == 1 && !scaled) {
+      program.Send({LocalRanks::Input(0, 0)}, {});
+    } else {
+      program.SendStaged({{.sources = local.Inputs(0), .block = 0}}, {});
+    }
+    return program.Take();
+  }
+  program.BeginStage(hops - 1);
+  const uint16_t receive = program.ReceiveInSlot({0});
+  const std::vector<Place> sources = local.AddedTo(ProgramBuilder::Received(receive, 0, 0));
+  program.BeginStage(hops);
+  if (hops < ring.hosts() - 1) {
+    program.SendStaged({{.sources = sources, .block = 0}}, {receive});
+  } else {
+    const Place output = LocalRanks::Output(static_cast<uint16_t>(root_local.value()), 0);
+    program.Combines({{.sources = sources, .destinations = {output}, .finish = true}}, {receive});
+  }
+  return program.Take();
+}
+
+}  // namespace mccs
