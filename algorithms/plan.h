@@ -157,8 +157,8 @@ struct Plan {
 // local part is ours). One host: no lanes, local combines only.
 // Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
 // all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast and
-// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on to further
-// local ranks is read once more where it landed.
+// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on
+// to further local ranks is read once more where it landed.
 // kInvalidArgument: a kind without a ring plan, a root out of range, a scale for a kind that
 // reduces nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out
 // of range.

@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define MCCS_CHECK(condition)                                                                     \
-  do {                                                                                            \
-    if (__builtin_expect(!(condition), 0)) {                                                      \
-      std::fprintf(stderr, "%s:%d: violated invariant: %s\n", __FILE__, __LINE__, #condition);    \
-      std::abort();                                                                               \
-    }                                                                                             \
+#define MCCS_CHECK(condition)                                                                  \
+  do {                                                                                         \
+    if (__builtin_expect(!(condition), 0)) {                                                   \
+      std::fprintf(stderr, "%s:%d: violated invariant: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                            \
+    }                                                                                          \
   } while (false)
 
 #endif  // MCCS_BASE_CHECK_H_

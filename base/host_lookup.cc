@@ -13,7 +13,8 @@ namespace mccs {
 
 bool IsNumericAddress(const std::string& host) {
   in6_addr address;
-  return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 bool IsLoopbackAddress(const std::string& host) {
@@ -30,7 +31,8 @@ absl::StatusOr<std::string> LookUpHost(const std::string& host) {
   addrinfo* list = nullptr;
   const int error = host.empty() ? EAI_NONAME : getaddrinfo(host.c_str(), nullptr, &hints, &list);
   if (error != 0) {
-    return absl::NotFoundError(absl::StrCat("no address for host '", host, "': ", gai_strerror(error)));
+    return absl::NotFoundError(
+        absl::StrCat("no address for host '", host, "': ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
   const addrinfo* chosen = list;
@@ -41,10 +43,11 @@ absl::StatusOr<std::string> LookUpHost(const std::string& host) {
     }
   }
   char text[NI_MAXHOST];
-  if (const int failed = getnameinfo(chosen->ai_addr, chosen->ai_addrlen, text, sizeof(text), nullptr, 0,
-                                     NI_NUMERICHOST);
+  if (const int failed = getnameinfo(chosen->ai_addr, chosen->ai_addrlen, text, sizeof(text),
+                                     nullptr, 0, NI_NUMERICHOST);
       failed != 0) {
-    return absl::NotFoundError(absl::StrCat("no address for host '", host, "': ", gai_strerror(failed)));
+    return absl::NotFoundError(
+        absl::StrCat("no address for host '", host, "': ", gai_strerror(failed)));
   }
   return std::string(text);
 }

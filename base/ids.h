@@ -9,7 +9,8 @@
 
 namespace mccs {
 
-// An integer of its own type. Explicit to make, explicit to open with value(). Ordered and hashable.
+// An integer of its own type. Explicit to make, explicit to open with value(). Ordered and
+// hashable.
 template <typename Tag, typename Int>
 class StrongInt {
  public:

@@ -46,7 +46,8 @@ absl::StatusOr<SharedRegion> SharedRegion::Create(const std::string& name, size_
 absl::StatusOr<SharedRegion> SharedRegion::Map(UniqueFd fd) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return absl::InvalidArgumentError("shared memory that is not sealed against shrinking is refused");
+    return absl::InvalidArgumentError(
+        "shared memory that is not sealed against shrinking is refused");
   }
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return absl::ErrnoToStatus(errno, "fstat of shared memory");
@@ -58,7 +59,8 @@ absl::StatusOr<SharedRegion> SharedRegion::Map(UniqueFd fd) {
 absl::StatusOr<SharedRegion> SharedRegion::MapWhole(UniqueFd fd, size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot map ", bytes, " bytes of shared memory"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat("cannot map ", bytes, " bytes of shared memory"));
   }
   SharedRegion region;
   region.fd_ = std::move(fd);

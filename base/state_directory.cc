@@ -23,8 +23,8 @@ constexpr int kClaimTries = 10;
 
 bool StillThere(const UniqueFd& fd, const std::string& file) {
   struct stat held, named;
-  return fstat(fd.get(), &held) == 0 && stat(file.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
+  return fstat(fd.get(), &held) == 0 && stat(file.c_str(), &named) == 0 &&
+         held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
 // The pid file, locked: by nobody else, and still under its name.
@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Claim(const std:
         absl::StrCat("cannot make the state directory ", path, ": ", error.message()));
   }
   const std::string file = absl::StrCat(path, "/pid");
-  MCCS_ASSIGN_OR_RETURN(UniqueFd fd, Lock(file, absl::StrCat("another ", program, " runs with state_dir ", path)));
+  MCCS_ASSIGN_OR_RETURN(
+      UniqueFd fd, Lock(file, absl::StrCat("another ", program, " runs with state_dir ", path)));
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(fd.get(), 0) != 0 ||
       write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {

@@ -15,8 +15,8 @@ namespace mccs {
 // LIFETIME: removes its files with the object.
 class StateDirectory {
  public:
-  // Makes the directory if need be and writes the pid. kAlreadyExists: another live `program` holds it;
-  // other errors name the file.
+  // Makes the directory if need be and writes the pid. kAlreadyExists: another live `program` holds
+  // it; other errors name the file.
   static absl::StatusOr<std::unique_ptr<StateDirectory>> Claim(const std::string& path,
                                                                const std::string& program);
   ~StateDirectory();

@@ -7,10 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define MCCS_RETURN_IF_ERROR(expression)                            \
-  do {                                                              \
-    if (absl::Status mccs_status_ = (expression); !mccs_status_.ok()) \
-      return mccs_status_;                                          \
+#define MCCS_RETURN_IF_ERROR(expression)                                                   \
+  do {                                                                                     \
+    if (absl::Status mccs_status_ = (expression); !mccs_status_.ok()) return mccs_status_; \
   } while (false)
 
 #define MCCS_CONCAT_INNER_(a, b) a##b

@@ -1,8 +1,9 @@
 // How near one thread's MemOps come to the limit of memory: each source read once, each destination
 // written once. Beside them memcpy.
 //
-// bytes_per_second counts what has to be read and written; busbw (GB/s) is that of a local all-reduce
-// of as many ranks as there are sources. An all-reduce of n local ranks is n sources, n destinations.
+// bytes_per_second counts what has to be read and written; busbw (GB/s) is that of a local
+// all-reduce of as many ranks as there are sources. An all-reduce of n local ranks is n sources, n
+// destinations.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -41,8 +42,12 @@ void RunSlice(const Buffers& buffers, const Case& c, size_t begin, size_t bytes)
   for (const auto& memory : c.in_place ? buffers.in : buffers.out) {
     destinations.push_back(memory->address() + begin);
   }
-  RunMemOp({.sources = sources, .destinations = destinations,
-            .elements = bytes / SizeOf(c.type), .type = c.type, .op = c.op, .stream = c.stream});
+  RunMemOp({.sources = sources,
+            .destinations = destinations,
+            .elements = bytes / SizeOf(c.type),
+            .type = c.type,
+            .op = c.op,
+            .stream = c.stream});
 }
 
 void BM_AllReduce(benchmark::State& state, Case c) {

@@ -135,13 +135,12 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                        .local_world_size = here,
                                        .master_address = HostAddress(0),
                                        .master_port = port});
-    processes.push_back(
-        {.label = absl::StrCat("rank ", rank, " on ", host),
-         .prefix = absl::StrCat("[", rank, "] "),
-         .spawn = {.file = file,
-                   .argv = options.program,
-                   .environment = With(With(caller.environment, of_host), of_rank),
-                   .host_name = host}});
+    processes.push_back({.label = absl::StrCat("rank ", rank, " on ", host),
+                         .prefix = absl::StrCat("[", rank, "] "),
+                         .spawn = {.file = file,
+                                   .argv = options.program,
+                                   .environment = With(With(caller.environment, of_host), of_rank),
+                                   .host_name = host}});
   }
   return Job({.prefixed = true, .grace_ns = options.grace_ns, .supervisor = lab.supervisor_pid})
       .Run(processes);

@@ -47,11 +47,12 @@ struct IdMaps {
 
 bool WriteFile(const char* path, std::string_view text) {
   UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
-  return file.valid() && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  return file.valid() &&
+         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// A name space for the host's name alone. Without privilege it takes a user namespace around it, in which
-// we stay who we are.
+// A name space for the host's name alone. Without privilege it takes a user namespace around it, in
+// which we stay who we are.
 void TakeHostName(const std::string& name, const std::string& uid_map, const std::string& gid_map) {
   if (name.empty()) return;
   if (unshare(CLONE_NEWUTS) != 0) {

@@ -42,9 +42,9 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // Every wait "value >= target" is satisfied by this value: it releases a stream whose work will
 // never be done (abort, or a daemon that died). cuStreamWaitValue64's GEQ compares the signed
-// difference, so the largest usable value is 2^63 - 1 above any target; half of it is far from both.
-// The low half, which is all that a futex compares, is none that a counter has: a stream that is about
-// to sleep on counter 0 must not take the poison for it.
+// difference, so the largest usable value is 2^63 - 1 above any target; half of it is far from
+// both. The low half, which is all that a futex compares, is none that a counter has: a stream that
+// is about to sleep on counter 0 must not take the poison for it.
 inline constexpr uint64_t kFencePoison = (uint64_t{1} << 62) + 0xffffffff;
 
 // Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
@@ -56,8 +56,8 @@ inline void SignalFence(FenceLine& line, uint64_t value) {
   line.value.store(value, std::memory_order_seq_cst);
   if (line.sleepers.load(std::memory_order_seq_cst) != 0) {
     // The futex is the low half of the value; on another process's mapping, so not PRIVATE.
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&line.value), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
-            0);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&line.value), FUTEX_WAKE, INT_MAX, nullptr,
+            nullptr, 0);
   }
 }
 

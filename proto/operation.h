@@ -52,7 +52,9 @@ constexpr bool Reduces(OpKind kind) {
 }
 
 // Whether one rank is named as the root.
-constexpr bool HasRoot(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kReduce; }
+constexpr bool HasRoot(OpKind kind) {
+  return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+}
 
 // Elements that a collective reads and writes on one rank; 0: that side's pointer is not looked at.
 struct Sides {
@@ -64,12 +66,18 @@ struct Sides {
 // kinds that are no collective of this table.
 constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
   switch (kind) {
-    case OpKind::kAllReduce: return {count, count};
-    case OpKind::kAllGather: return {count, count * ranks};
-    case OpKind::kReduceScatter: return {count * ranks, count};
-    case OpKind::kBroadcast: return {is_root ? count : 0, count};
-    case OpKind::kReduce: return {count, is_root ? count : 0};
-    default: return {};
+    case OpKind::kAllReduce:
+      return {count, count};
+    case OpKind::kAllGather:
+      return {count, count * ranks};
+    case OpKind::kReduceScatter:
+      return {count * ranks, count};
+    case OpKind::kBroadcast:
+      return {is_root ? count : 0, count};
+    case OpKind::kReduce:
+      return {count, is_root ? count : 0};
+    default:
+      return {};
   }
 }
 
@@ -78,15 +86,19 @@ constexpr size_t SizeOf(DataType type) {
     case DataType::kInt8:
     case DataType::kUint8:
     case DataType::kFloat8e4m3:
-    case DataType::kFloat8e5m2: return 1;
+    case DataType::kFloat8e5m2:
+      return 1;
     case DataType::kFloat16:
-    case DataType::kBfloat16: return 2;
+    case DataType::kBfloat16:
+      return 2;
     case DataType::kInt32:
     case DataType::kUint32:
-    case DataType::kFloat32: return 4;
+    case DataType::kFloat32:
+      return 4;
     case DataType::kInt64:
     case DataType::kUint64:
-    case DataType::kFloat64: return 8;
+    case DataType::kFloat64:
+      return 8;
   }
   return 0;
 }

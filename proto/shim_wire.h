@@ -104,7 +104,8 @@ enum class ErrorClass : uint32_t {
   kAborted = 6,          // the communicator was aborted here
 };
 
-// Written once by the daemon: text first, then `error` (release); pairs with the shim's acquire load.
+// Written once by the daemon: text first, then `error` (release); pairs with the shim's acquire
+// load.
 struct alignas(64) ErrorLine {
   std::atomic<uint32_t> error;  // ErrorClass
   uint32_t reserved;
@@ -135,8 +136,9 @@ static_assert(sizeof(CommRegion) < 64 * 1024);
 inline constexpr uint32_t kMaxCommsPerSession = 4096;
 
 // `dirty`: one bit per CommHandle. The shim sets it after advancing the tail (fetch_or, seq_cst)
-// and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. The daemon, before it
-// sleeps, sets daemon_asleep (seq_cst) and looks at `dirty` once more: one of the two sees the other.
+// and then, if `daemon_asleep` is set (load, seq_cst), rings the doorbell eventfd. The daemon,
+// before it sleeps, sets daemon_asleep (seq_cst) and looks at `dirty` once more: one of the two
+// sees the other.
 struct SessionRegion {
   alignas(64) std::atomic<uint32_t> daemon_asleep;
   alignas(64) std::atomic<uint64_t> dirty[kMaxCommsPerSession / 64];

@@ -17,15 +17,17 @@ inline constexpr uint64_t kUniqueIdMagic = 0x31444955'5343434dull;  // "MCCSUID1
 inline constexpr size_t kSecretBytes = 16;
 
 struct UniqueId {
-  uint64_t magic;    // kUniqueIdMagic
-  uint32_t version;  // kWireVersion of its maker
-  uint16_t port;     // of the rendezvous daemon, host order
-  uint8_t guessable; // 1: derived from NCCL_COMM_ID
-  uint8_t looked_up; // 1: `host` is what one host found for a name; others may have found another address
+  uint64_t magic;     // kUniqueIdMagic
+  uint32_t version;   // kWireVersion of its maker
+  uint16_t port;      // of the rendezvous daemon, host order
+  uint8_t guessable;  // 1: derived from NCCL_COMM_ID
+  uint8_t looked_up;  // 1: `host` is what one host found for a name; others may have found another
+                      // address
   uint64_t comm_id;
   uint8_t secret[kSecretBytes];
-  char host[64];  // numeric address of the rendezvous daemon, zero-terminated; among the ranks also the name that
-                  // NCCL_COMM_ID gave: each process looks it up before it tells its daemon
+  char host[64];  // numeric address of the rendezvous daemon, zero-terminated; among the ranks also
+                  // the name that NCCL_COMM_ID gave: each process looks it up before it tells its
+                  // daemon
   uint8_t reserved1[24];
 };
 static_assert(sizeof(UniqueId) == kUniqueIdBytes);

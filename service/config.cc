@@ -53,7 +53,8 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   YamlReader limits = yaml.Child("limits");
   limits.Field("buffers_per_tenant", &config->buffers.buffers_per_tenant);
   limits.Bytes("mapped_bytes_per_tenant", &config->buffers.mapped_bytes_per_tenant);
-  if (config->buffers.buffers_per_tenant < 1 || config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
+  if (config->buffers.buffers_per_tenant < 1 ||
+      config->buffers.buffers_per_tenant > kMaxBuffersOfAll) {
     limits.Refuse("buffers_per_tenant", absl::StrCat("must be 1 to ", kMaxBuffersOfAll));
   }
 }
@@ -85,7 +86,8 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   } else {
     yaml.Refuse("log_level", std::string(level.status().message()));
   }
-  for (const auto& [key, value] : {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise}}) {
+  for (const auto& [key, value] :
+       {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise}}) {
     if (value->empty()) continue;
     if (auto endpoint = ResolveEndpoint(*value); endpoint.ok()) {
       *value = ToString(*endpoint);
@@ -125,7 +127,8 @@ absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text) {
   MCCS_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(text));
   auto address = LookUpHost(endpoint.host);
   if (!address.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "': ", std::string(address.status().message())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "': ", std::string(address.status().message())));
   }
   endpoint.host = *std::move(address);
   return endpoint;

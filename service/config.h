@@ -24,7 +24,7 @@ struct Config {
   std::string socket = "/run/mccs/mccsd.sock";  // common; empty: none
   std::vector<TenantSocket> sockets;
   std::string listen = "0.0.0.0:7400";  // as advertise, numeric once read
-  std::string advertise;   // empty: derived from listen
+  std::string advertise;                // empty: derived from listen
   std::string state_dir = "/run/mccs";
   std::string controller;  // empty: none
   int gpus = 8;
@@ -36,12 +36,14 @@ struct Config {
   BufferLimits buffers;
 };
 
-// Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may block. kInvalidArgument: every error with line, column and word.
+// Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may
+// block. kInvalidArgument: every error with line, column and word.
 absl::StatusOr<Config> ReadConfig(const std::string& path);
 
 // "HOST:PORT", "[::1]:PORT". kInvalidArgument with the text.
 absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
-// The same with the host looked up, as the engine wants it: it does no look-ups. Blocks. kInvalidArgument with the text.
+// The same with the host looked up, as the engine wants it: it does no look-ups. Blocks.
+// kInvalidArgument with the text.
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text);
 
 }  // namespace mccs

@@ -20,21 +20,25 @@ bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "
 
 // Whoever dials `at` comes to a listener at `open`.
 bool Covers(const Endpoint& open, const Endpoint& at) {
-  const bool one_family = (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
+  const bool one_family =
+      (open.host.find(':') == std::string::npos) == (at.host.find(':') == std::string::npos);
   return open == at || (open.port == at.port && IsWildcard(open.host) && one_family);
 }
 
-// Where rank 0's host listens for the ranks of `id`. A name that is a loopback address here is another one to other
-// hosts (each host's /etc/hosts is its own): then at all addresses, as only this host knows what it is called.
+// Where rank 0's host listens for the ranks of `id`. A name that is a loopback address here is
+// another one to other hosts (each host's /etc/hosts is its own): then at all addresses, as only
+// this host knows what it is called.
 Endpoint MeetingPlaceOf(const wire::UniqueId& id) {
   Endpoint at{std::string(id.host, strnlen(id.host, sizeof(id.host))), id.port};
-  if (id.looked_up != 0 && IsLoopbackAddress(at.host)) at.host = at.host.find(':') == std::string::npos ? "0.0.0.0" : "::";
+  if (id.looked_up != 0 && IsLoopbackAddress(at.host))
+    at.host = at.host.find(':') == std::string::npos ? "0.0.0.0" : "::";
   return at;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts, const DaemonOptions& options) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
+                                                     const DaemonOptions& options) {
   std::unique_ptr<Daemon> daemon(new Daemon(parts, options));
   MCCS_ASSIGN_OR_RETURN(daemon->listener_, daemon->Listen(options.listen));
   Endpoint& endpoint = daemon->environment_.endpoint;
@@ -47,28 +51,30 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts, c
 
 Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
     : parts_(parts),
-      environment_{.access = {.network = parts.network, .random = parts.random, .clock = parts.clock},
-                   .transport = parts.transport,
-                   .device = parts.device,
-                   .controller = parts.controller,
-                   .log = parts.log,
-                   .position = options.position,
-                   .endpoint = {},
-                   .channels = options.channels,
-                   .lanes = options.lanes,
-                   .skew = options.skew},
+      environment_{
+          .access = {.network = parts.network, .random = parts.random, .clock = parts.clock},
+          .transport = parts.transport,
+          .device = parts.device,
+          .controller = parts.controller,
+          .log = parts.log,
+          .position = options.position,
+          .endpoint = {},
+          .channels = options.channels,
+          .lanes = options.lanes,
+          .skew = options.skew},
       buffer_quota_(options.buffers),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_)) {
-  session_environment_ = {.communicators = communicators_.get(),
-                          .rendezvous = rendezvous_.get(),
-                          .device = parts.device,
-                          .buffer_quota = &buffer_quota_,
-                          .log = parts.log,
-                          .endpoint = {},
-                          .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
-                            return HostEnvironmentId(id, tenant);
-                          }};
+  session_environment_ = {
+      .communicators = communicators_.get(),
+      .rendezvous = rendezvous_.get(),
+      .device = parts.device,
+      .buffer_quota = &buffer_quota_,
+      .log = parts.log,
+      .endpoint = {},
+      .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
+        return HostEnvironmentId(id, tenant);
+      }};
   frontend_ = std::make_unique<Frontend>(session_environment_);
 }
 
@@ -90,7 +96,8 @@ Daemon::~Daemon() {
 absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at) {
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener, parts_.network->Listen(at));
   return std::make_unique<PeerListener>(
-      std::move(listener), [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
+      std::move(listener),
+      [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
       *parts_.random, *parts_.log);
 }
 
@@ -98,24 +105,29 @@ absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at)
 absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant) {
   const Endpoint at = MeetingPlaceOf(id);
   if (at.port < kFirstFreePort) {
-    return absl::InvalidArgumentError(absl::StrCat("NCCL_COMM_ID: port ", at.port, " is not for jobs; ",
-                                                   kFirstFreePort, " and above are"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "NCCL_COMM_ID: port ", at.port, " is not for jobs; ", kFirstFreePort, " and above are"));
   }
-  const bool open = Covers(listener_->local(), at) ||
-                    std::any_of(environment_doors_.begin(), environment_doors_.end(),
-                                [&](const auto& door) { return Covers(door.listener->local(), at); });
+  const bool open =
+      Covers(listener_->local(), at) ||
+      std::any_of(environment_doors_.begin(), environment_doors_.end(),
+                  [&](const auto& door) { return Covers(door.listener->local(), at); });
   if (!open) {
     const auto held = std::count_if(environment_doors_.begin(), environment_doors_.end(),
                                     [&](const auto& door) { return door.tenant == tenant; });
     if (held >= kMaxEnvironmentDoorsPerTenant) {
-      return absl::ResourceExhaustedError(absl::StrCat("NCCL_COMM_ID: ", held, " jobs of this tenant are "
-                                                       "forming at places of their own, which is the limit"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("NCCL_COMM_ID: ", held,
+                       " jobs of this tenant are "
+                       "forming at places of their own, which is the limit"));
     }
     auto listener = Listen(at);
     if (!listener.ok()) {
-      return absl::Status(listener.status().code(),
-                          absl::StrCat("NCCL_COMM_ID must name an address of rank 0's host and a port that is free there: ",
-                                       std::string(listener.status().message())));
+      return absl::Status(
+          listener.status().code(),
+          absl::StrCat(
+              "NCCL_COMM_ID must name an address of rank 0's host and a port that is free there: ",
+              std::string(listener.status().message())));
     }
     environment_doors_.push_back({CommId(id.comm_id), tenant, *std::move(listener)});
   }
@@ -142,7 +154,8 @@ bool Daemon::PollDoors() {
 MonotonicNs Daemon::NextDeadline() const {
   MonotonicNs next = std::min(rendezvous_->NextDeadline(), communicators_->NextDeadline());
   auto add = [&](const PeerListener& listener) {
-    next = std::min(next, listener.NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
+    next =
+        std::min(next, listener.NextDeadline().value_or(std::numeric_limits<MonotonicNs>::max()));
   };
   add(*listener_);
   for (const EnvironmentDoor& door : environment_doors_) add(*door.listener);

@@ -1,5 +1,5 @@
-// The whole daemon, given its time, randomness, network, device, controller and tenants: what main.cc runs on
-// sockets, the simulator runs in memory, two and more in one thread.
+// The whole daemon, given its time, randomness, network, device, controller and tenants: what
+// main.cc runs on sockets, the simulator runs in memory, two and more in one thread.
 //
 // THREAD: the engine: one thread calls everything. Never blocks.
 #ifndef MCCS_SERVICE_DAEMON_H_
@@ -32,10 +32,10 @@ struct DaemonParts {
 };
 
 struct DaemonOptions {
-  Position position;  // pod, rack, name of this host
-  Endpoint listen;    // for peers; port 0: the system's choice
-  Endpoint advertise; // where peers reach us; empty host: as `listen`, port 0: the one listened on
-  int channels = 1;   // of the default strategy, for communicators over several hosts
+  Position position;   // pod, rack, name of this host
+  Endpoint listen;     // for peers; port 0: the system's choice
+  Endpoint advertise;  // where peers reach us; empty host: as `listen`, port 0: the one listened on
+  int channels = 1;    // of the default strategy, for communicators over several hosts
   LaneShape lanes;
   uint32_t skew = 1;
   BufferLimits buffers;
@@ -47,15 +47,16 @@ inline constexpr int kMaxEnvironmentDoorsPerTenant = 64;
 class Daemon {
  public:
   // Listens for peers. An address in use is a Status.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Make(const DaemonParts& parts, const DaemonOptions& options);
+  static absl::StatusOr<std::unique_ptr<Daemon>> Make(const DaemonParts& parts,
+                                                      const DaemonOptions& options);
 
   // Waits for the work that is in the device: it uses tenants' memory.
   ~Daemon();
 
   void AddDoor(std::unique_ptr<TenantDoor> door) { frontend_->AddDoor(std::move(door)); }
 
-  // One turn: the table of contents of everything that a daemon does. `woken`: the engine slept and a
-  // descriptor ended the sleep. True when anything moved.
+  // One turn: the table of contents of everything that a daemon does. `woken`: the engine slept and
+  // a descriptor ended the sleep. True when anything moved.
   bool Poll(bool woken = false);
 
   // How the engine may wait after a turn in which nothing moved.

@@ -1,15 +1,16 @@
-// The engine: gives the daemon its turns and waits between them. It spins while work runs, backs off while
-// a GPU may write a word without ringing, and sleeps otherwise.
+// The engine: gives the daemon its turns and waits between them. It spins while work runs, backs
+// off while a GPU may write a word without ringing, and sleeps otherwise.
 //
 //   moved ──► next turn at once
-//   else, by how long nothing has moved and the daemon's urgency: turns without a pause for kSpinNs, then
+//   else, by how long nothing has moved and the daemon's urgency: turns without a pause for
+//   kSpinNs, then
 //     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end them)
 //     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling up to
 //               kBackOffMaxNs
 //     kSleep:   turns with sched_yield for kLingerNs (a job's next small call is near), then sleep
 //
-// Yielding begins early: whom the daemon waits for may be waiting for its core. Where nobody is, a yield
-// costs less than a turn.
+// Yielding begins early: whom the daemon waits for may be waiting for its core. Where nobody is, a
+// yield costs less than a turn.
 //
 // THREAD: one, the caller of Run.
 #ifndef MCCS_SERVICE_ENGINE_LOOP_H_

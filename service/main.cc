@@ -3,14 +3,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
-
-#include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -88,26 +87,27 @@ absl::Status Serve(const Config& config, Log& log) {
   NoController nobody;
   std::unique_ptr<Agent> agent;
   if (!config.controller.empty()) {
-    agent = std::make_unique<Agent>(
-        AgentOptions{.controller = config.controller,
-                     .version = MCCS_VERSION,
-                     .wake =
-                         [fd = wake_fd.get()] {
-                           const uint64_t one = 1;
-                           [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
-                         }},
-        &log);
+    agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
+                                                 .version = MCCS_VERSION,
+                                                 .wake =
+                                                     [fd = wake_fd.get()] {
+                                                       const uint64_t one = 1;
+                                                       [[maybe_unused]] ssize_t ignored =
+                                                           write(fd, &one, sizeof(one));
+                                                     }},
+                                    &log);
   }
-  MCCS_ASSIGN_OR_RETURN(auto daemon, Daemon::Make({.clock = &clock,
-                                                   .random = &random,
-                                                   .log = &log,
-                                                   .network = &network,
-                                                   .transport = &transport,
-                                                   .device = &device,
-                                                   .controller = agent != nullptr
-                                                                     ? static_cast<ControllerLink*>(agent.get())
-                                                                     : &nobody},
-                                                  options));
+  MCCS_ASSIGN_OR_RETURN(
+      auto daemon,
+      Daemon::Make(
+          {.clock = &clock,
+           .random = &random,
+           .log = &log,
+           .network = &network,
+           .transport = &transport,
+           .device = &device,
+           .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get()) : &nobody},
+          options));
   if (agent != nullptr) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,
@@ -116,13 +116,16 @@ absl::Status Serve(const Config& config, Log& log) {
   std::vector<TenantSocket> sockets = config.sockets;
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});
   for (const TenantSocket& socket : sockets) {
-    MCCS_ASSIGN_OR_RETURN(auto door, UnixDoor::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode}, *reactor));
+    MCCS_ASSIGN_OR_RETURN(
+        auto door,
+        UnixDoor::Open({.path = socket.path, .tenant = socket.tenant, .mode = socket.mode},
+                       *reactor));
     daemon->AddDoor(std::move(door));
     log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
   }
   MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
-  log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()), ", ",
-           device.Description());
+  log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()),
+           ", ", device.Description());
   const char* notify = std::getenv("NOTIFY_SOCKET");
   const std::string manager = notify != nullptr ? notify : "";
   if (absl::Status s = SdNotify(manager, "READY=1"); !s.ok()) log.Warning(std::string(s.message()));
@@ -130,7 +133,8 @@ absl::Status Serve(const Config& config, Log& log) {
   EngineLoop(*daemon, *reactor, clock).Run(stop);
 
   SdNotify(manager, "STOPPING=1").IgnoreError();
-  log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(), " communicators");
+  log.Info("stopping: ", daemon->sessions(), " processes, ", daemon->communicators(),
+           " communicators");
   return absl::OkStatus();
 }
 
@@ -141,19 +145,28 @@ std::string HostName() {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app{"mccsd: carries the collectives of this host's tenants.\n\n"
-               "Runs until SIGTERM or SIGINT. Exit status: 0 stopped, 1 cannot serve, 2 bad configuration."};
+  CLI::App app{
+      "mccsd: carries the collectives of this host's tenants.\n\n"
+      "Runs until SIGTERM or SIGINT. Exit status: 0 stopped, 1 cannot serve, 2 bad configuration."};
   std::string config_path;
   Config flags;
   std::string log_level;
-  app.add_option("--config", config_path, "YAML configuration; flags take precedence")->option_text("FILE");
+  app.add_option("--config", config_path, "YAML configuration; flags take precedence")
+      ->option_text("FILE");
   auto* host = app.add_option("--host", flags.host, "Name of this host (default: the machine's)");
-  auto* socket = app.add_option("--socket", flags.socket, "Unix socket for tenants (default " + flags.socket + ")");
-  auto* listen = app.add_option("--listen", flags.listen, "HOST:PORT for peer daemons (default " + flags.listen + ")");
-  auto* advertise = app.add_option("--advertise", flags.advertise, "HOST:PORT at which peers reach this daemon");
-  auto* state_dir = app.add_option("--state-dir", flags.state_dir, "Directory for pid and endpoint (default " + flags.state_dir + ")");
-  auto* controller = app.add_option("--controller", flags.controller, "HOST:PORT of mccs-controller (default: none)");
-  auto* level = app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
+  auto* socket = app.add_option("--socket", flags.socket,
+                                "Unix socket for tenants (default " + flags.socket + ")");
+  auto* listen = app.add_option("--listen", flags.listen,
+                                "HOST:PORT for peer daemons (default " + flags.listen + ")");
+  auto* advertise =
+      app.add_option("--advertise", flags.advertise, "HOST:PORT at which peers reach this daemon");
+  auto* state_dir =
+      app.add_option("--state-dir", flags.state_dir,
+                     "Directory for pid and endpoint (default " + flags.state_dir + ")");
+  auto* controller = app.add_option("--controller", flags.controller,
+                                    "HOST:PORT of mccs-controller (default: none)");
+  auto* level =
+      app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
   try {
     app.parse(argc, argv);

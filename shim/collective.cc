@@ -74,8 +74,7 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
 absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
                             wire::WorkRecord& record) {
   RecentBuffers& buffers = comm.submit_side().buffers;
-  const bool one_buffer =
-      call.payload.send == call.payload.recv && bytes.send == bytes.recv;
+  const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
     MCCS_ASSIGN_OR_RETURN(record.send, buffers.Resolve({.function = call.function,
                                                         .argument = "sendbuff",

@@ -35,7 +35,8 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
   if (const auto text = CommIdText()) {
     MCCS_ASSIGN_OR_RETURN(const wire::UniqueId from_text, UniqueIdFromText(*text));
-    wire::UniqueId probe = from_text;  // a name that nobody knows is told here, where the user gave it
+    wire::UniqueId probe =
+        from_text;  // a name that nobody knows is told here, where the user gave it
     MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(probe));
     std::memcpy(id, &from_text, sizeof(*id));
     return absl::OkStatus();

@@ -9,7 +9,8 @@
 
 namespace {
 
-constexpr char kLater[] = "this release carries AllReduce, AllGather, ReduceScatter, Broadcast and Reduce";
+constexpr char kLater[] =
+    "this release carries AllReduce, AllGather, ReduceScatter, Broadcast and Reduce";
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOperators[] = "this release knows the operators sum, prod, min, max and avg";

@@ -56,11 +56,13 @@ absl::Status LookUpMeetingPlace(wire::UniqueId& id) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   const auto address = LookUpHost(host);
   if (!address.ok() || address->size() >= sizeof(id.host)) {
-    const std::string why = address.ok() ? "its address has " + std::to_string(address->size()) + " letters"
-                                         : std::string(address.status().message());
+    const std::string why = address.ok()
+                                ? "its address has " + std::to_string(address->size()) + " letters"
+                                : std::string(address.status().message());
     return absl::InvalidArgumentError(absl::StrCat(
         "NCCL_COMM_ID names the host '", host, "', which this host cannot look up (", why,
-        "): give an address, or a name that every host of the job knows (getent hosts ", host, ")"));
+        "): give an address, or a name that every host of the job knows (getent hosts ", host,
+        ")"));
   }
   // A host's own name often stands for a loopback address in its /etc/hosts; "localhost" means it.
   id.looked_up = !IsNumericAddress(host) && host != "localhost" ? 1 : 0;

@@ -17,9 +17,9 @@ namespace mccs::shim {
 // so; a host name stays one, because every host looks it up for itself. Errors: kInvalidArgument.
 absl::StatusOr<wire::UniqueId> UniqueIdFromText(std::string_view text);
 
-// Replaces the name of the meeting place, if it is one, by its address: the daemon looks no names up. All else stays, so
-// that ranks meet although their hosts may know the name by different addresses. Blocks for as long as the resolver
-// likes. Errors: kInvalidArgument with the name.
+// Replaces the name of the meeting place, if it is one, by its address: the daemon looks no names
+// up. All else stays, so that ranks meet although their hosts may know the name by different
+// addresses. Blocks for as long as the resolver likes. Errors: kInvalidArgument with the name.
 absl::Status LookUpMeetingPlace(wire::UniqueId& id);
 
 // Opens an id that a framework carried to this rank. Errors: kInvalidArgument for one that this

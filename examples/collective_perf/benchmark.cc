@@ -113,7 +113,8 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
                           cudaMemcpyDeviceToHost, self.stream));
   CUDA_OK(cudaStreamSynchronize(self.stream));
   if (collective_.only_root_receives && self.rank != options_.root) {
-    return in_place ? pattern_.Input(self.rank).CountWrong(host_.data(), 0, elements) : CountTouched();
+    return in_place ? pattern_.Input(self.rank).CountWrong(host_.data(), 0, elements)
+                    : CountTouched();
   }
   if (!collective_.receive_per_rank) {
     // Of a scattered result this rank has its part of the whole.
@@ -129,9 +130,8 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
 
 // Bytes in host_ that somebody wrote who should not have.
 uint64_t Benchmark::CountTouched() const {
-  return static_cast<uint64_t>(std::count_if(host_.begin(), host_.end(), [](std::byte value) {
-    return value != std::byte{kPoison};
-  }));
+  return static_cast<uint64_t>(std::count_if(
+      host_.begin(), host_.end(), [](std::byte value) { return value != std::byte{kPoison}; }));
 }
 
 }  // namespace collective_perf

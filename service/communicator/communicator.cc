@@ -22,7 +22,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
     : env_(environment),
       unique_id_(first.id),
       tenant_(first.tenant),
-      formation_{.id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
+      formation_{
+          .id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
       forming_(std::make_unique<Forming>(environment, first, formation_)),
       reporter_(environment, formation_) {
   std::copy(std::begin(first.id.secret), std::end(first.id.secret), secret_.begin());
@@ -70,11 +71,11 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
   if (state_ == State::kActive && !loop_->running()) {
     Depart(local, why);
   } else if (state_ != State::kFailed) {
-    Fail(absl::UnavailableError(absl::StrCat(
-        "rank ", local.rank.value(), " ", why,
-        state_ == State::kActive
-            ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
-            : std::string(" while the communicator was forming"))));
+    Fail(absl::UnavailableError(
+        absl::StrCat("rank ", local.rank.value(), " ", why,
+                     state_ == State::kActive
+                         ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
+                         : std::string(" while the communicator was forming"))));
   }
   local.port = nullptr;
   LetGoOfTheLeaving();
@@ -91,7 +92,8 @@ void Communicator::Depart(LocalRank& local, const std::string& why) {
 
 bool Communicator::LetGoOfTheLeaving() {
   // A running operation, or one that failed with work still in the device, may use their buffers.
-  if (leaving_.empty() || (loop_ != nullptr && (loop_->running() || !loop_->quiescent()))) return false;
+  if (leaving_.empty() || (loop_ != nullptr && (loop_->running() || !loop_->quiescent())))
+    return false;
   for (RankPort* port : std::exchange(leaving_, {})) port->LetGo();
   return true;
 }
@@ -101,10 +103,15 @@ bool Communicator::LetGoOfTheLeaving() {
 bool Communicator::Poll() {
   bool moved = false;
   switch (state_) {
-    case State::kForming: moved = PollForming(); break;
-    case State::kActive: moved = PollActive(); break;
+    case State::kForming:
+      moved = PollForming();
+      break;
+    case State::kActive:
+      moved = PollActive();
+      break;
     case State::kFailed:
-    case State::kClosed: break;
+    case State::kClosed:
+      break;
   }
   if (formation_.star != nullptr) moved |= PollStar();
   moved |= PollClosing();
@@ -126,8 +133,9 @@ void Communicator::Activate() {
   std::sort(locals_.begin(), locals_.end(),
             [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
   const Layout& layout = formation_.members->layout;
-  loop_ = std::make_unique<OperationLoop>(*env_.device, layout, formation_.members->self,
-                                          *formation_.strategy, formation_.lanes->resources(), locals_);
+  loop_ =
+      std::make_unique<OperationLoop>(*env_.device, layout, formation_.members->self,
+                                      *formation_.strategy, formation_.lanes->resources(), locals_);
   state_ = State::kActive;
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
@@ -167,17 +175,19 @@ absl::Status Communicator::CheckDepartures() const {
   for (const Departure& departure : departures_) {
     if (departure.after <= loop_->completed()) {
       return absl::UnavailableError(absl::StrCat("operation #", loop_->completed() + 1,
-                                                 " cannot complete: rank ", departure.rank.value(), " ",
-                                                 departure.why));
+                                                 " cannot complete: rank ", departure.rank.value(),
+                                                 " ", departure.why));
     }
   }
   return absl::OkStatus();
 }
 
-// ---- What other hosts say -------------------------------------------------------------------------
+// ---- What other hosts say
+// -------------------------------------------------------------------------
 
 void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
-  if (formation_.star != nullptr && formation_.star->leads()) formation_.star->Accept(std::move(connection));
+  if (formation_.star != nullptr && formation_.star->leads())
+    formation_.star->Accept(std::move(connection));
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
@@ -189,8 +199,9 @@ bool Communicator::PollStar() {
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = formation_.star->Receive();
     if (!message.ok()) {
-      Fail(absl::UnavailableError(absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()), " is gone: ",
-                                               std::string(message.status().message()))));
+      Fail(absl::UnavailableError(
+          absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
+                       " is gone: ", std::string(message.status().message()))));
       return true;
     }
     if (!message->has_value()) return moved;
@@ -203,9 +214,11 @@ bool Communicator::PollStar() {
 void Communicator::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   if (message.has_departed()) {
-    if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok()) Fail(status);
+    if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok())
+      Fail(status);
   } else if (message.has_failed()) {
-    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()), /*tell_others=*/false);
+    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
+         /*tell_others=*/false);
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
       Fail(status);
@@ -226,10 +239,11 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
                                             departed.rank(), " left, which is not its to say"));
   }
   if (Departed(rank)) return absl::OkStatus();
-  departures_.push_back({rank, departed.after_operation(),
-                         std::string(StatusFromPeer(0, departed.why()).message())});
+  departures_.push_back(
+      {rank, departed.after_operation(), std::string(StatusFromPeer(0, departed.why()).message())});
   const std::vector<Rank>& ranks = members.layout.hosts[host.value()];
-  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return Departed(r); })) return absl::OkStatus();
+  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return Departed(r); }))
+    return absl::OkStatus();
   // Once all its ranks have left, a host has done its part and may close its links.
   if (formation_.star->leads()) formation_.star->Excuse(host);
   if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
@@ -237,17 +251,20 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
 }
 
 bool Communicator::Departed(Rank rank) const {
-  return std::any_of(departures_.begin(), departures_.end(), [&](const Departure& d) { return d.rank == rank; });
+  return std::any_of(departures_.begin(), departures_.end(),
+                     [&](const Departure& d) { return d.rank == rank; });
 }
 
-// ---- The end -------------------------------------------------------------------------------------
+// ---- The end
+// -------------------------------------------------------------------------------------
 
 void Communicator::Fail(const absl::Status& why, bool tell_others) {
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   const bool forming = state_ != State::kActive;
   state_ = State::kFailed;
   failure_ = why;
-  const std::string text = absl::StrCat("communicator ", FormatCommId(id()), ": ", std::string(why.message()));
+  const std::string text =
+      absl::StrCat("communicator ", FormatCommId(id()), ": ", std::string(why.message()));
   env_.log->Warning(text);
   const absl::Status named(why.code(), text);
   if (formation_.star != nullptr && tell_others) formation_.star->Broadcast(FailedMessage(why));
@@ -275,7 +292,8 @@ void Communicator::PartFromForming() {
   if (state_ != State::kFailed || forming_ == nullptr) return;
   const bool linked = formation_.star != nullptr;
   if (!forming_->Parted()) return;
-  // The roster crossed with our giving up: the leader waits for this host, or the members for this leader.
+  // The roster crossed with our giving up: the leader waits for this host, or the members for this
+  // leader.
   if (!linked && formation_.star != nullptr) formation_.star->Broadcast(FailedMessage(failure_));
   forming_.reset();
 }
@@ -301,7 +319,8 @@ bool Communicator::PollClosing() {
     if (!told && now < closing_deadline_) return moved;
   } else {
     // The leader stays while members may still need it to pass on what they say.
-    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed()) return moved;
+    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed())
+      return moved;
     if (!formation_.lanes->drained()) return moved;
   }
   state_ = State::kClosed;
@@ -309,29 +328,35 @@ bool Communicator::PollClosing() {
   return true;
 }
 
-// ---- What it tells about itself -------------------------------------------------------------------
+// ---- What it tells about itself
+// -------------------------------------------------------------------
 
 Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
   if (state_ != State::kActive) return Urgency::kSleep;
   switch (loop_->state()) {
-    case LoopState::kRunning: return Urgency::kSpin;
-    case LoopState::kWaitingReady: return Urgency::kBackOff;
+    case LoopState::kRunning:
+      return Urgency::kSpin;
+    case LoopState::kWaitingReady:
+      return Urgency::kBackOff;
     case LoopState::kIdle:
-    case LoopState::kWaitingRanks: break;
+    case LoopState::kWaitingRanks:
+      break;
   }
   return Urgency::kSleep;
 }
 
 MonotonicNs Communicator::NextDeadline() const {
   switch (state_) {
-    case State::kForming: return forming_->NextDeadline();
+    case State::kForming:
+      return forming_->NextDeadline();
     case State::kActive:
       return std::min(reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline());
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
       return closing_deadline_ != 0 ? closing_deadline_ : kNever;
-    case State::kClosed: break;
+    case State::kClosed:
+      break;
   }
   return kNever;
 }

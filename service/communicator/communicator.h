@@ -49,8 +49,8 @@ class Communicator {
 
   // One more local rank; `port` hears InitDone. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
-  // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an earlier
-  // kAfterPostedWork.
+  // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an
+  // earlier kAfterPostedWork.
   void Leave(RankPort* port, const std::string& why, Leaving how);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
@@ -116,16 +116,16 @@ class Communicator {
   Secret secret_{};
   State state_ = State::kForming;
 
-  std::vector<LocalRank> locals_;    // by LocalIndex once active
+  std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;
-  std::vector<RankPort*> leaving_;   // has left, not let go yet
+  std::vector<RankPort*> leaving_;  // has left, not let go yet
   Formation formation_;
   std::unique_ptr<Forming> forming_;  // in kForming
   std::unique_ptr<OperationLoop> loop_;
   std::vector<Departure> departures_;
   absl::Status failure_;
   MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
-  WorkDone work_at_end_;  // of the loop that is gone
+  WorkDone work_at_end_;              // of the loop that is gone
   Reporter reporter_;
 };
 

@@ -24,11 +24,11 @@ struct CommunicatorEnvironment {
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   Log* log = nullptr;
-  Position position;   // of this host
-  Endpoint endpoint;   // where peers reach this daemon
-  int channels = 1;    // of the default strategy
-  LaneShape lanes;     // likewise
-  uint32_t skew = 1;   // likewise
+  Position position;  // of this host
+  Endpoint endpoint;  // where peers reach this daemon
+  int channels = 1;   // of the default strategy
+  LaneShape lanes;    // likewise
+  uint32_t skew = 1;  // likewise
 };
 
 // A rank that asks to join.
@@ -42,7 +42,8 @@ struct JoinRequest {
   int64_t timeout_ns = 0;  // 0: wait on
 };
 
-// Without a controller: every channel takes the hosts in the roster's order, which is the locality order.
+// Without a controller: every channel takes the hosts in the roster's order, which is the locality
+// order.
 Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts);
 
 }  // namespace mccs

@@ -13,7 +13,8 @@ namespace {
 // Ended communicators whose late peers are told so, instead of being left to wait.
 constexpr size_t kRememberedEnds = 1024;
 
-// Processes that looked a name up may differ in the address that they found (wire::UniqueId::looked_up).
+// Processes that looked a name up may differ in the address that they found
+// (wire::UniqueId::looked_up).
 bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {
   return a.comm_id == b.comm_id && a.guessable == b.guessable &&
          std::memcmp(a.secret, b.secret, sizeof(a.secret)) == 0;
@@ -75,10 +76,12 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
   const bool ended = std::find(ended_.begin(), ended_.end(), preamble.comm_id) != ended_.end();
   if (communicator == nullptr && !ended) return std::nullopt;  // The peer got the roster before us.
   if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
-    return absl::NotFoundError(absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
+    return absl::NotFoundError(
+        absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
   }
   // The peer got the strategy before us.
-  if (preamble.purpose == ConnectionPurpose::kLane && !communicator->has_lanes()) return std::nullopt;
+  if (preamble.purpose == ConnectionPurpose::kLane && !communicator->has_lanes())
+    return std::nullopt;
   return communicator->secret();
 }
 

@@ -23,22 +23,22 @@ class CommunicatorTable {
   CommunicatorTable(const CommunicatorEnvironment& environment, Rendezvous& rendezvous)
       : env_(environment), rendezvous_(rendezvous) {}
 
-  // A local rank joins the communicator of its unique id; `port` hears InitDone. An id that was used up
-  // before is kFailedPrecondition, one of another tenant kPermissionDenied.
+  // A local rank joins the communicator of its unique id; `port` hears InitDone. An id that was
+  // used up before is kFailedPrecondition, one of another tenant kPermissionDenied.
   // LIFETIME: the communicator until it has let go of every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
   // Tells that a rank of `communicator` has posted something: it gets a turn.
   void Kick(Communicator* communicator);
 
-  // For the daemon's door (SecretLookup): the secret of what a peer names; nothing when it may still
-  // become known.
+  // For the daemon's door (SecretLookup): the secret of what a peer names; nothing when it may
+  // still become known.
   absl::StatusOr<std::optional<Secret>> SecretFor(const Preamble& preamble) const;
   // A peer that has proven itself.
   void Accept(Peer peer);
 
-  // One turn. `network_moved`: some connection is ready, so that idle communicators must look too. True when
-  // anything moved.
+  // One turn. `network_moved`: some connection is ready, so that idle communicators must look too.
+  // True when anything moved.
   bool Poll(bool network_moved);
 
   Urgency urgency() const;

@@ -23,16 +23,16 @@ namespace mccs {
 struct CommunicatorInfo {
   struct Member {
     Rank rank;
-    std::string host;      // name of the daemon's host
-    std::string gpu;       // PCI bus id
-    int32_t process = 0;   // pid on its host
+    std::string host;     // name of the daemon's host
+    std::string gpu;      // PCI bus id
+    int32_t process = 0;  // pid on its host
   };
   CommId id;
-  std::string name;    // as the tenant named it; may be empty
+  std::string name;  // as the tenant named it; may be empty
   std::string tenant;
-  std::vector<Member> members;           // by rank
-  std::vector<std::string> hosts;        // by HostIndex
-  Strategy strategy;                     // in force (the default one when just announced)
+  std::vector<Member> members;     // by rank
+  std::vector<std::string> hosts;  // by HostIndex
+  Strategy strategy;               // in force (the default one when just announced)
 };
 
 // What runs now, reported by every daemon about its own part.

@@ -5,8 +5,8 @@
 namespace mccs {
 namespace {
 
-// A peer that is alive answers in a round trip; one that has not heard of the communicator yet may need
-// as long as its own ranks take to start.
+// A peer that is alive answers in a round trip; one that has not heard of the communicator yet may
+// need as long as its own ranks take to start.
 constexpr int64_t kDialPatienceNs = 30 * kNsPerSec;
 
 }  // namespace
@@ -17,8 +17,9 @@ Dial::Dial(const PeerAccess& access, const DialOptions& options) : access_(acces
     status_ = connection.status();
     return;
   }
-  handshake_ = std::make_unique<ClientHandshake>(std::move(*connection), options.preamble, options.secret,
-                                                 *access.random, access.clock->Now() + kDialPatienceNs);
+  handshake_ =
+      std::make_unique<ClientHandshake>(std::move(*connection), options.preamble, options.secret,
+                                        *access.random, access.clock->Now() + kDialPatienceNs);
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {

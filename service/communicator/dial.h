@@ -1,5 +1,5 @@
-// Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the communicator's
-// secret (handshake.h).
+// Opens an authenticated stream to a peer daemon: connects, then proves knowledge of the
+// communicator's secret (handshake.h).
 //
 // OWNER: whoever needs the stream. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_DIAL_H_

@@ -16,7 +16,8 @@ namespace {
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kLinkingPatienceNs = 30 * kNsPerSec;
 constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
-// A controller on the same network answers in a millisecond; a job start shall not notice a dead one.
+// A controller on the same network answers in a millisecond; a job start shall not notice a dead
+// one.
 constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
 
 Secret SecretOf(const wire::UniqueId& id) {
@@ -38,7 +39,8 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
 
 }  // namespace
 
-Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first, Formation& formation)
+Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
+                 Formation& formation)
     : env_(environment),
       formation_(formation),
       secret_(SecretOf(first.id)),
@@ -52,21 +54,29 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
 
 absl::StatusOr<bool> Forming::Poll() {
   switch (state_) {
-    case State::kJoining: return PollJoining();
-    case State::kLinking: return PollLinking();
-    case State::kOpening: return PollOpening();
-    case State::kFormed: break;
+    case State::kJoining:
+      return PollJoining();
+    case State::kLinking:
+      return PollLinking();
+    case State::kOpening:
+      return PollOpening();
+    case State::kFormed:
+      break;
   }
   return false;
 }
 
 MonotonicNs Forming::NextDeadline() const {
   switch (state_) {
-    case State::kJoining: return std::min(init_deadline_, joining_->NextDeadline());
+    case State::kJoining:
+      return std::min(init_deadline_, joining_->NextDeadline());
     case State::kLinking:
-      return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_) : state_deadline_;
-    case State::kOpening: return state_deadline_;
-    case State::kFormed: break;
+      return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_)
+                                     : state_deadline_;
+    case State::kOpening:
+      return state_deadline_;
+    case State::kFormed:
+      break;
   }
   return kNever;
 }
@@ -104,9 +114,9 @@ absl::StatusOr<bool> Forming::PollJoining() {
     return true;
   }
   if (Now() < init_deadline_) return false;
-  return absl::DeadlineExceededError(absl::StrCat("init gave up after ", init_timeout_ns_ / kNsPerMs,
-                                                  " ms (MCCS_INIT_TIMEOUT): ",
-                                                  joining_->DescribeMissing()));
+  return absl::DeadlineExceededError(
+      absl::StrCat("init gave up after ", init_timeout_ns_ / kNsPerMs,
+                   " ms (MCCS_INIT_TIMEOUT): ", joining_->DescribeMissing()));
 }
 
 absl::Status Forming::TakeRoster(peer::Roster roster) {
@@ -134,7 +144,8 @@ bool Forming::Parted() {
   if (joining_ == nullptr) return true;
   if (!joining_->Parted()) return false;
   std::optional<peer::Roster> late = joining_->TakeLateRoster();
-  if (late.has_value()) TakeRoster(std::move(*late)).IgnoreError();  // one that cannot be names nobody to tell
+  if (late.has_value())
+    TakeRoster(std::move(*late)).IgnoreError();  // one that cannot be names nobody to tell
   return true;
 }
 
@@ -148,7 +159,8 @@ absl::StatusOr<bool> Forming::PollLinking() {
       absl::StrCat("no control link with ", formation_.members->HostNames(star.Unlinked())));
 }
 
-// The leader asks the controller, if there is one, and takes the default when no answer comes in time.
+// The leader asks the controller, if there is one, and takes the default when no answer comes in
+// time.
 absl::StatusOr<bool> Forming::ChooseStrategy() {
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
   if (proposal_deadline_ == 0) {
@@ -184,7 +196,8 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .hosts = {},
                          .source_host = env_.endpoint.host,
                          .strategy = strategy};
-  for (int h = 0; h < members.hosts(); ++h) options.hosts.push_back(members.EndpointOf(HostIndex(h)));
+  for (int h = 0; h < members.hosts(); ++h)
+    options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, LaneSet::Make(options));
   state_ = State::kOpening;
   state_deadline_ = Now() + kOpeningPatienceNs;
@@ -229,8 +242,8 @@ absl::Status Forming::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   const bool leads = formation_.star->leads();
   if (message.has_open() && !leads && state_ == State::kLinking) {
-    MCCS_ASSIGN_OR_RETURN(const Strategy strategy,
-                          StrategyFromProto(message.open().strategy(), formation_.members->hosts()));
+    MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message.open().strategy(),
+                                                                     formation_.members->hosts()));
     return OpenLanes(strategy);
   }
   if (message.has_ready() && leads && state_ == State::kOpening) CountReady(heard.from);

@@ -1,5 +1,5 @@
-// How a communicator comes into being on one host: its ranks meet those of other hosts, the hosts link
-// up, and the lanes of the leader's strategy are opened.
+// How a communicator comes into being on one host: its ranks meet those of other hosts, the hosts
+// link up, and the lanes of the leader's strategy are opened.
 //
 //   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed
 //
@@ -25,7 +25,7 @@
 namespace mccs {
 
 struct Formation {
-  CommId id;                        // the communicator's name among daemons, from the roster on
+  CommId id;                          // the communicator's name among daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes
@@ -36,16 +36,18 @@ class Forming {
  public:
   enum class State : uint8_t { kJoining, kLinking, kOpening, kFormed };
 
-  // `first`: the rank that makes this host take part; it still has to Join. LIFETIME: `environment` and
-  // `formation` outlive this.
-  Forming(const CommunicatorEnvironment& environment, const JoinRequest& first, Formation& formation);
+  // `first`: the rank that makes this host take part; it still has to Join. LIFETIME: `environment`
+  // and `formation` outlive this.
+  Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
+          Formation& formation);
 
   // This host takes no further part; others that wait for it hear why.
   void Withdraw(const absl::Status& why) {
     if (joining_ != nullptr) joining_->Withdraw(why);
   }
-  // After Withdraw: this may go. Ask again when bytes arrive, at PartBy() at last. The others have been told, unless the
-  // roster came instead: then the formation has members and star, and they wait to be told over it.
+  // After Withdraw: this may go. Ask again when bytes arrive, at PartBy() at last. The others have
+  // been told, unless the roster came instead: then the formation has members and star, and they
+  // wait to be told over it.
   bool Parted();
   MonotonicNs PartBy() const { return joining_->NextDeadline(); }
 

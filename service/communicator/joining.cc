@@ -11,7 +11,9 @@ namespace mccs {
 namespace {
 
 // The rendezvous's last word: it listens to nobody of this communicator any more.
-bool Concludes(const peer::Message& message) { return message.has_refused() || message.has_roster(); }
+bool Concludes(const peer::Message& message) {
+  return message.has_refused() || message.has_roster();
+}
 
 }  // namespace
 
@@ -40,12 +42,13 @@ absl::Status Joining::PollDial() {
     return absl::OkStatus();
   }
   // Nobody listens there yet, or somebody does on an earlier job's behalf.
-  const bool early = absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
+  const bool early =
+      absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
   if (!options_.keep_dialling || !early) {
-    return absl::Status(connection.status().code(),
-                        absl::StrCat("cannot reach the rendezvous of communicator ", FormatCommId(id_),
-                                     " at ", ToString(options_.dial.to), ": ",
-                                     std::string(connection.status().message())));
+    return absl::Status(
+        connection.status().code(),
+        absl::StrCat("cannot reach the rendezvous of communicator ", FormatCommId(id_), " at ",
+                     ToString(options_.dial.to), ": ", std::string(connection.status().message())));
   }
   dial_.reset();
   dial_again_at_ = options_.access.clock->Now() + kDialRendezvousAgainNs;
@@ -55,7 +58,8 @@ absl::Status Joining::PollDial() {
 absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
   if (options_.access.clock->Now() >= next_log_) {
     next_log_ = options_.access.clock->Now() + kMissingLogEveryNs;
-    options_.log->Warning("communicator ", FormatCommId(id_), " is still forming: ", DescribeMissing());
+    options_.log->Warning("communicator ", FormatCommId(id_),
+                          " is still forming: ", DescribeMissing());
   }
   if (link_ == nullptr) MCCS_RETURN_IF_ERROR(PollDial());
   if (link_ == nullptr) return std::nullopt;
@@ -70,9 +74,9 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     auto message = link_->Receive();
     over_ = !message.ok() || (message->has_value() && Concludes(**message));
     if (!message.ok()) {
-      return absl::UnavailableError(absl::StrCat("the rendezvous of communicator ", FormatCommId(id_),
-                                                 " at ", ToString(link_->remote()),
-                                                 " ended: ", std::string(message.status().message())));
+      return absl::UnavailableError(absl::StrCat(
+          "the rendezvous of communicator ", FormatCommId(id_), " at ", ToString(link_->remote()),
+          " ended: ", std::string(message.status().message())));
     }
     if (!message->has_value()) return std::nullopt;
     if ((*message)->has_roster()) return std::move(*(*message)->mutable_roster());
@@ -81,7 +85,8 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     }
     if ((*message)->has_waiting()) {
       const auto& missing = (*message)->waiting().missing_ranks();
-      const size_t named = std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
+      const size_t named =
+          std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
       missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
       unnamed_missing_ = (*message)->waiting().more() + static_cast<uint32_t>(missing.size()) -
                          static_cast<uint32_t>(named);
@@ -113,9 +118,11 @@ bool Joining::Parted() {
 std::string Joining::DescribeMissing() const {
   if (link_ == nullptr) return "the rendezvous daemon has not answered";
   if (missing_.empty()) return "the rendezvous daemon has not said who is missing";
-  std::string text = absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));
+  std::string text =
+      absl::StrCat(missing_.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing_, ", "));
   if (unnamed_missing_ > 0) absl::StrAppend(&text, " and ", unnamed_missing_, " more");
-  return absl::StrCat(text, missing_.size() == 1 && unnamed_missing_ == 0 ? " has" : " have", " not joined");
+  return absl::StrCat(text, missing_.size() == 1 && unnamed_missing_ == 0 ? " has" : " have",
+                      " not joined");
 }
 
 }  // namespace mccs

@@ -22,8 +22,8 @@ namespace mccs {
 inline constexpr int64_t kFirstMissingLogNs = 5 * kNsPerSec;
 inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
 
-// An id that was derived from NCCL_COMM_ID names a place where rank 0's daemon may not listen yet: dialled
-// again this often.
+// An id that was derived from NCCL_COMM_ID names a place where rank 0's daemon may not listen yet:
+// dialled again this often.
 inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
 
 // A text names at most this many missing ranks; the rest is a number.
@@ -52,11 +52,12 @@ class Joining {
 
   // This host gives up: the rendezvous tells the others why, unless it has concluded already.
   void Withdraw(const absl::Status& why);
-  // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too long. A link
-  // that is closed before, with a message of the rendezvous unread, may take our last words with it.
+  // After Withdraw: the rendezvous has heard it (it answers, or closes), or was silent for too
+  // long. A link that is closed before, with a message of the rendezvous unread, may take our last
+  // words with it.
   bool Parted();
-  // Once parted: the roster that crossed with Withdraw, if one did. Then the rendezvous heard nothing, and the others
-  // count on this host.
+  // Once parted: the roster that crossed with Withdraw, if one did. Then the rendezvous heard
+  // nothing, and the others count on this host.
   std::optional<peer::Roster> TakeLateRoster() { return std::exchange(late_roster_, std::nullopt); }
 
   // "ranks 3, 5 have not joined".
@@ -73,7 +74,7 @@ class Joining {
   MonotonicNs dial_again_at_ = 0;
   MonotonicNs part_by_ = 0;  // after Withdraw
   std::optional<peer::Roster> late_roster_;
-  bool over_ = false;        // the rendezvous has concluded, or is gone
+  bool over_ = false;               // the rendezvous has concluded, or is gone
   std::unique_ptr<Dial> dial_;      // until the link stands
   std::unique_ptr<PeerLink> link_;  // then
   std::vector<peer::Join> waiting_;

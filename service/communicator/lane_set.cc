@@ -32,8 +32,9 @@ absl::Status LaneSet::AddChannel(ChannelId id, const ChannelStrategy& strategy) 
   const LaneShape& shape = options_.strategy.lanes;
   ChannelResources resources{.shape = shape};
   if (strategy.ring.size() > 1) {
-    const size_t position = static_cast<size_t>(
-        std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) - strategy.ring.begin());
+    const size_t position =
+        static_cast<size_t>(std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) -
+                            strategy.ring.begin());
     const size_t hosts = strategy.ring.size();
     channel.next = strategy.ring[(position + 1) % hosts];
     channel.previous = strategy.ring[(position + hosts - 1) % hosts];
@@ -105,7 +106,8 @@ MonotonicNs LaneSet::NextDeadline() const {
       next = std::min(next, channel.send_broken_at + kLanePatienceNs);
       if (channel.dial == nullptr) next = std::min(next, channel.dial_again_at);
     }
-    if (channel.receive_broken_at != 0) next = std::min(next, channel.receive_broken_at + kLanePatienceNs);
+    if (channel.receive_broken_at != 0)
+      next = std::min(next, channel.receive_broken_at + kLanePatienceNs);
   }
   return next;
 }
@@ -128,7 +130,8 @@ absl::Status LaneSet::PollReceive(Channel& channel, bool* moved) {
     channel.receive_broken_at = 0;
     return absl::OkStatus();
   }
-  return CheckPatience(channel.receive->status(), &channel.receive_broken_at, channel.previous, channel.id);
+  return CheckPatience(channel.receive->status(), &channel.receive_broken_at, channel.previous,
+                       channel.id);
 }
 
 absl::Status LaneSet::PollSend(Channel& channel, bool* moved) {
@@ -162,8 +165,8 @@ absl::Status LaneSet::PollSend(Channel& channel, bool* moved) {
   return CheckPatience(status, &channel.send_broken_at, channel.next, channel.id);
 }
 
-absl::Status LaneSet::CheckPatience(const absl::Status& lane, MonotonicNs* broken_at, HostIndex peer,
-                                    ChannelId channel) const {
+absl::Status LaneSet::CheckPatience(const absl::Status& lane, MonotonicNs* broken_at,
+                                    HostIndex peer, ChannelId channel) const {
   if (lane.ok()) {
     *broken_at = 0;
     return absl::OkStatus();

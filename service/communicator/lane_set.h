@@ -1,8 +1,8 @@
-// The lanes of one communicator under one strategy: per channel one to the next host of the ring and one
-// from the host before, with the memory that they land in and are composed in.
+// The lanes of one communicator under one strategy: per channel one to the next host of the ring
+// and one from the host before, with the memory that they land in and are composed in.
 //
-// A lane that breaks is opened again by its sender; the ends agree on the last slice delivered. Only
-// when that does not succeed within kLanePatienceNs does the set fail.
+// A lane that breaks is opened again by its sender; the ends agree on the last slice delivered.
+// Only when that does not succeed within kLanePatienceNs does the set fail.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
@@ -50,11 +50,13 @@ class LaneSet {
 
   // Every lane has had its first connection.
   bool ready() const;
-  // True when anything moved. An error: a lane that cannot be restored, or a peer that broke the protocol.
+  // True when anything moved. An error: a lane that cannot be restored, or a peer that broke the
+  // protocol.
   absl::StatusOr<bool> Poll();
   // All that was sent has been acknowledged, and all that came: closing loses nothing.
   bool drained() const;
-  // `host` has finished everything that it takes part in and may close its lanes: a break is no loss.
+  // `host` has finished everything that it takes part in and may close its lanes: a break is no
+  // loss.
   void Excuse(HostIndex host);
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
@@ -73,7 +75,7 @@ class LaneSet {
     std::unique_ptr<SendLane> send;
     std::unique_ptr<RecvLane> receive;
     std::unique_ptr<Dial> dial;
-    bool send_attached = false, receive_attached = false;  // ever
+    bool send_attached = false, receive_attached = false;   // ever
     MonotonicNs send_broken_at = 0, receive_broken_at = 0;  // 0: not broken
     MonotonicNs dial_again_at = 0;
     bool next_excused = false, previous_excused = false;

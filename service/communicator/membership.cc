@@ -23,7 +23,8 @@ std::string Membership::HostNames(const std::vector<HostIndex>& hosts) const {
 
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected) {
   auto refuse = [](const auto&... what) {
-    return absl::DataLossError(absl::StrCat("the rendezvous sent a roster that cannot be: ", what...));
+    return absl::DataLossError(
+        absl::StrCat("the rendezvous sent a roster that cannot be: ", what...));
   };
   if (roster.comm_id() == 0 || (!expected.any_id && CommId(roster.comm_id()) != expected.id)) {
     return refuse("it is for communicator ", FormatCommId(CommId(roster.comm_id())));
@@ -37,16 +38,18 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
   int ranks = 0;
   for (int h = 0; h < roster.hosts_size(); ++h) {
     const peer::HostInfo& host = roster.hosts(h);
-    if (host.ranks_size() < 1 || host.ranks_size() > kMaxLocalRanks || host.endpoint_port() > 65535) {
-      return refuse("host ", host.name(), " has ", host.ranks_size(), " ranks, 1 to ", kMaxLocalRanks,
-                    " can be served, and port ", host.endpoint_port());
+    if (host.ranks_size() < 1 || host.ranks_size() > kMaxLocalRanks ||
+        host.endpoint_port() > 65535) {
+      return refuse("host ", host.name(), " has ", host.ranks_size(), " ranks, 1 to ",
+                    kMaxLocalRanks, " can be served, and port ", host.endpoint_port());
     }
     std::vector<Rank>& of_host = members.layout.hosts.emplace_back();
     for (const cluster::Member& info : host.ranks()) {
       const Rank rank(info.rank());
-      if (rank.value() < 0 || rank.value() >= expected.ranks || host_of[rank.value()].value() >= 0 ||
-          (!of_host.empty() && rank < of_host.back())) {
-        return refuse("rank ", rank.value(), " of ", expected.ranks, " is out of range, twice or out of order");
+      if (rank.value() < 0 || rank.value() >= expected.ranks ||
+          host_of[rank.value()].value() >= 0 || (!of_host.empty() && rank < of_host.back())) {
+        return refuse("rank ", rank.value(), " of ", expected.ranks,
+                      " is out of range, twice or out of order");
       }
       host_of[rank.value()] = HostIndex(h);
       of_host.push_back(rank);

@@ -1,4 +1,5 @@
-// Who belongs to a communicator: the hosts in their order, the ranks of each, and which host is ours.
+// Who belongs to a communicator: the hosts in their order, the ranks of each, and which host is
+// ours.
 #ifndef MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_H_
 #define MCCS_SERVICE_COMMUNICATOR_MEMBERSHIP_H_
 
@@ -32,15 +33,15 @@ struct Membership {
 
 // What this host knows of its communicator before the roster comes.
 struct RosterExpectation {
-  CommId id;                   // of the unique id
-  bool any_id = false;         // the id may be used again: the rendezvous gave another name
+  CommId id;            // of the unique id
+  bool any_id = false;  // the id may be used again: the rendezvous gave another name
   std::string tenant;
   int ranks = 0;
-  std::vector<Rank> locals;    // ranks of this host
+  std::vector<Rank> locals;  // ranks of this host
 };
 
-// What the roster says, if it can be: it comes from a daemon that a tenant's unique id named, which may be
-// anybody. kDataLoss with the reason otherwise.
+// What the roster says, if it can be: it comes from a daemon that a tenant's unique id named, which
+// may be anybody. kDataLoss with the reason otherwise.
 absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectation& expected);
 
 // How the controller hears of it. `id` names the communicator, `strategy` is the one in force.

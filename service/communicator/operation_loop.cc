@@ -12,8 +12,8 @@ constexpr int kOperationsPerTurn = 8;
 
 }  // namespace
 
-OperationLoop::OperationLoop(Device& device, Layout layout, HostIndex self, const Strategy& strategy,
-                             std::span<const ChannelResources> channels,
+OperationLoop::OperationLoop(Device& device, Layout layout, HostIndex self,
+                             const Strategy& strategy, std::span<const ChannelResources> channels,
                              std::span<const LocalRank> ranks)
     : executor_(device, channels),
       plans_(std::move(layout), strategy, self),
@@ -97,14 +97,16 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   binding_.bytes = call.count * SizeOf(call.type);
   binding_.type = call.type;
   binding_.op = average ? ReduceOp::kSum : call.redop;
-  binding_.finish = average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
+  binding_.finish =
+      average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
   binding_.divisor = static_cast<uint64_t>(ranks);
   binding_.tag = ToTag(signature_);
   binding_.skew = strategy_.skew;
   const uint64_t scale = key.scaled ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = *ranks_[i].port->Front();
-    memory_[i] = {.input = own->input, .output = own->output, .scaled = key.scaled, .scale_bits = scale};
+    memory_[i] = {
+        .input = own->input, .output = own->output, .scaled = key.scaled, .scale_bits = scale};
   }
   binding_.ranks = memory_;
   return absl::OkStatus();
@@ -120,10 +122,11 @@ void OperationLoop::Complete() {
 }
 
 absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,
-                                     const std::string& whose, const OperationSignature& other) const {
-  return absl::FailedPreconditionError(absl::StrCat("calls do not fit together: rank ", rank.value(),
-                                                    " calls ", Describe(theirs), ", ", whose, " calls ",
-                                                    Describe(other)));
+                                     const std::string& whose,
+                                     const OperationSignature& other) const {
+  return absl::FailedPreconditionError(absl::StrCat("calls do not fit together: rank ",
+                                                    rank.value(), " calls ", Describe(theirs), ", ",
+                                                    whose, " calls ", Describe(other)));
 }
 
 }  // namespace mccs

@@ -1,5 +1,5 @@
-// The sequence of operations of one communicator on this host: an operation starts when every local rank
-// has posted it and its inputs are ready, and the one before it is done.
+// The sequence of operations of one communicator on this host: an operation starts when every local
+// rank has posted it and its inputs are ready, and the one before it is done.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
@@ -40,8 +40,8 @@ class OperationLoop {
   OperationLoop(Device& device, Layout layout, HostIndex self, const Strategy& strategy,
                 std::span<const ChannelResources> channels, std::span<const LocalRank> ranks);
 
-  // Moves operations on: at most a few small ones per call, so that communicators take turns. True when
-  // anything moved. An error ends the communicator: calls that do not fit together
+  // Moves operations on: at most a few small ones per call, so that communicators take turns. True
+  // when anything moved. An error ends the communicator: calls that do not fit together
   // (kFailedPrecondition), a bad record (kInvalidArgument).
   absl::StatusOr<bool> Poll();
 
@@ -49,7 +49,8 @@ class OperationLoop {
   // Operations completed on this host; the running one has the next number.
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }
-  // A local rank waits in an operation that is not complete: after it, the departure of a rank matters.
+  // A local rank waits in an operation that is not complete: after it, the departure of a rank
+  // matters.
   bool wants_more() const { return state_ != LoopState::kIdle; }
   // No memory of a tenant is in the device's or a lane's hands.
   bool quiescent() const { return executor_.quiescent(); }

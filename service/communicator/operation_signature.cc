@@ -22,8 +22,9 @@ SliceTag ToTag(const OperationSignature& signature) { return std::bit_cast<Slice
 OperationSignature FromTag(const SliceTag& tag) { return std::bit_cast<OperationSignature>(tag); }
 
 std::string Describe(const OperationSignature& signature) {
-  std::string text = absl::StrCat(std::string(Name(signature.kind)), " #", signature.number, " count ",
-                                  signature.count, " type ", std::string(Name(signature.type)));
+  std::string text =
+      absl::StrCat(std::string(Name(signature.kind)), " #", signature.number, " count ",
+                   signature.count, " type ", std::string(Name(signature.type)));
   if (Reduces(signature.kind)) absl::StrAppend(&text, " op ", std::string(Name(signature.redop)));
   if (HasRoot(signature.kind)) absl::StrAppend(&text, " root ", signature.root);
   return text;

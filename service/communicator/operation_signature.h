@@ -1,5 +1,5 @@
-// What all ranks must agree on for one operation. It travels as the tag of every slice, so that calls
-// that do not fit together are found before a byte is reduced, without a round trip.
+// What all ranks must agree on for one operation. It travels as the tag of every slice, so that
+// calls that do not fit together are found before a byte is reduced, without a round trip.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_SIGNATURE_H_
 #define MCCS_SERVICE_COMMUNICATOR_OPERATION_SIGNATURE_H_
 

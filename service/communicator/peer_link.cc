@@ -30,7 +30,8 @@ absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }
-  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal, line);
+  return absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kInternal,
+                      line);
 }
 
 void PeerLink::Send(const peer::Message& message) {
@@ -73,9 +74,9 @@ absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
   std::memcpy(&length, incoming_.data(), kPrefixBytes);
   length = ntohl(length);
   if (length > kMaxPeerMessageBytes) {
-    return status_ = absl::DataLossError(absl::StrCat("peer ", ToString(remote()), " announces a message of ",
-                                                      length, " bytes; ", kMaxPeerMessageBytes,
-                                                      " are allowed"));
+    return status_ = absl::DataLossError(
+               absl::StrCat("peer ", ToString(remote()), " announces a message of ", length,
+                            " bytes; ", kMaxPeerMessageBytes, " are allowed"));
   }
   while (incoming_.size() < kPrefixBytes + length) {
     const size_t before = incoming_.size();

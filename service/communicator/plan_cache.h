@@ -1,5 +1,6 @@
-// The plans of one communicator under one strategy. A plan is built on first use and kept, as jobs repeat
-// themselves; of a program that changes its roots all the time, the kMaxCachedPlans used last.
+// The plans of one communicator under one strategy. A plan is built on first use and kept, as jobs
+// repeat themselves; of a program that changes its roots all the time, the kMaxCachedPlans used
+// last.
 //
 // OWNER: OperationLoop. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_PLAN_CACHE_H_
@@ -17,8 +18,8 @@
 
 namespace mccs {
 
-// More than the kinds of calls of any job we know, with a root per rank of a host or two. A plan takes some kilobytes per
-// host of the ring, a megabyte on a thousand hosts.
+// More than the kinds of calls of any job we know, with a root per rank of a host or two. A plan
+// takes some kilobytes per host of the ring, a megabyte on a thousand hosts.
 inline constexpr size_t kMaxCachedPlans = 64;
 
 class PlanCache {
@@ -26,8 +27,8 @@ class PlanCache {
   PlanCache(Layout layout, const Strategy& strategy, HostIndex self)
       : layout_(std::move(layout)), orders_(OrdersOf(strategy)), self_(self) {}
 
-  // The plan for `key`; the one used longest ago makes room for a new one. Who runs a plan holds it: it then outlives
-  // its place in the cache, and the cache.
+  // The plan for `key`; the one used longest ago makes room for a new one. Who runs a plan holds
+  // it: it then outlives its place in the cache, and the cache.
   absl::StatusOr<std::shared_ptr<const Plan>> GetOrBuild(const PlanKey& key);
 
   size_t size() const { return by_use_.size(); }

@@ -116,7 +116,8 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
       if ((*message)->has_join()) Take(id, meeting, *guest, (*message)->join());
       if ((*message)->has_failed() && !guest->ranks.empty()) {
         // It gives up: its own words say more than that it is gone.
-        Refuse(id, meeting, StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
+        Refuse(id, meeting,
+               StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
       }
     }
     if (gone && guest->ranks.empty()) {  // It brought nobody: no loss.
@@ -132,7 +133,8 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
     }
     ++guest;
   }
-  if (!meeting.over && meeting.joined.size() != meeting.told_joined && clock_.Now() >= meeting.next_report) {
+  if (!meeting.over && meeting.joined.size() != meeting.told_joined &&
+      clock_.Now() >= meeting.next_report) {
     TellMissing(meeting);
     moved = true;
   }
@@ -163,31 +165,36 @@ absl::Status Rendezvous::CheckJoin(const Meeting& meeting, const Guest& guest,
   const cluster::Member& member = join.rank();
   const int rank = member.rank();
   if (join.ByteSizeLong() > kMaxJoinBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " says more about itself than fits: ",
-                                                   join.ByteSizeLong(), " bytes, ", kMaxJoinBytes, " do"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " says more about itself than fits: ", join.ByteSizeLong(),
+                     " bytes, ", kMaxJoinBytes, " do"));
   }
-  const std::string who = absl::StrCat("rank ", rank, " (process ", member.process(), " on host ",
-                                       join.host(), ")");
+  const std::string who =
+      absl::StrCat("rank ", rank, " (process ", member.process(), " on host ", join.host(), ")");
   if (join.ranks() < 1 || join.ranks() > kMaxRanks || rank < 0 || rank >= join.ranks()) {
     return absl::InvalidArgumentError(
         absl::StrCat(who, " does not fit a communicator of ", join.ranks(), " ranks"));
   }
   if (!meeting.joined.empty() && join.ranks() != meeting.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " says that the communicator has ", join.ranks(),
-                                                   " ranks, others say ", meeting.ranks));
+    return absl::InvalidArgumentError(absl::StrCat(who, " says that the communicator has ",
+                                                   join.ranks(), " ranks, others say ",
+                                                   meeting.ranks));
   }
   if (!meeting.joined.empty() && join.tenant() != meeting.tenant) {
     return absl::PermissionDeniedError(absl::StrCat(who, " belongs to tenant ", join.tenant(),
-                                                    ", the communicator to tenant ", meeting.tenant));
+                                                    ", the communicator to tenant ",
+                                                    meeting.tenant));
   }
   if (auto other = meeting.joined.find(rank); other != meeting.joined.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "two processes claim rank ", rank, ": process ", other->second->ranks.at(rank).rank().process(),
-        " on host ", other->second->name, " and process ", member.process(), " on host ", join.host()));
+        "two processes claim rank ", rank, ": process ",
+        other->second->ranks.at(rank).rank().process(), " on host ", other->second->name,
+        " and process ", member.process(), " on host ", join.host()));
   }
   if (guest.ranks.size() >= kMaxLocalRanks) {
-    return absl::InvalidArgumentError(absl::StrCat(who, " is one too many: ", kMaxLocalRanks,
-                                                   " ranks of one communicator can be on one host"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(who, " is one too many: ", kMaxLocalRanks,
+                     " ranks of one communicator can be on one host"));
   }
   for (const auto& [other_rank, other] : guest.ranks) {
     const bool same_gpu = other.gpu().uuid() == join.gpu().uuid();
@@ -211,8 +218,9 @@ void Rendezvous::TellMissing(Meeting& meeting) {
     if (waiting->missing_ranks_size() == static_cast<int>(kMaxNamedMissingRanks)) break;
     waiting->add_missing_ranks(rank);
   }
-  waiting->set_more(static_cast<uint32_t>(static_cast<size_t>(meeting.ranks) - meeting.joined.size()) -
-                    static_cast<uint32_t>(waiting->missing_ranks_size()));
+  waiting->set_more(
+      static_cast<uint32_t>(static_cast<size_t>(meeting.ranks) - meeting.joined.size()) -
+      static_cast<uint32_t>(waiting->missing_ranks_size()));
   for (Guest& guest : meeting.guests) guest.link->Send(message);
 }
 
@@ -224,11 +232,13 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
   std::vector<const Guest*> guests;
   for (const Guest& guest : meeting.guests) {
     guests.push_back(&guest);
-    positions.push_back({.pod = guest.position.pod(), .rack = guest.position.rack(), .host = guest.name});
+    positions.push_back(
+        {.pod = guest.position.pod(), .rack = guest.position.rack(), .host = guest.name});
   }
   peer::Message message;
   peer::Roster* roster = message.mutable_roster();
-  // A guessable id may be used again while the first communicator lives: each gets a name of its own.
+  // A guessable id may be used again while the first communicator lives: each gets a name of its
+  // own.
   roster->set_comm_id(meeting.guessable ? random_.NextU64() : id.value());
   roster->set_tenant(meeting.tenant);
   roster->set_name(meeting.comm_name);

@@ -1,5 +1,6 @@
-// Where the ranks of a communicator find each other: the daemon that made the unique id. It collects who
-// has joined, tells the others who is missing, and when all are there sends every daemon the roster.
+// Where the ranks of a communicator find each other: the daemon that made the unique id. It
+// collects who has joined, tells the others who is missing, and when all are there sends every
+// daemon the roster.
 //
 //   MakeId ─► kCollecting ──all ranks joined──► roster sent, meeting forgotten
 //                  │
@@ -46,7 +47,8 @@ class Rendezvous {
   Rendezvous(Random& random, const Clock& clock, Log& log)
       : random_(random), clock_(clock), log_(log) {}
 
-  // A fresh id for `tenant`, whose ranks will meet here. `advertised`: where other daemons reach this one.
+  // A fresh id for `tenant`, whose ranks will meet here. `advertised`: where other daemons reach
+  // this one.
   wire::UniqueId MakeId(const Endpoint& advertised, const std::string& tenant);
   // An id that was derived elsewhere (NCCL_COMM_ID) and whose ranks shall meet here.
   void Adopt(const wire::UniqueId& id, const std::string& tenant);
@@ -78,14 +80,14 @@ class Rendezvous {
   struct Meeting {
     Secret secret{};
     bool guessable = false;
-    std::string maker;  // the tenant that asked for the id
+    std::string maker;                   // the tenant that asked for the id
     std::list<CommId>::iterator unused;  // valid while nobody has come
-    int ranks = 0;      // size; known with the first join, as are the names
+    int ranks = 0;                       // size; known with the first join, as are the names
     std::string tenant, comm_name;
     std::list<Guest> guests;
     absl::flat_hash_map<int, const Guest*> joined;  // by rank
-    size_t told_joined = 0;        // joined.size() when the guests last heard who is missing
-    MonotonicNs next_report = 0;   // when they hear it next, if that has changed
+    size_t told_joined = 0;       // joined.size() when the guests last heard who is missing
+    MonotonicNs next_report = 0;  // when they hear it next, if that has changed
     bool over = false;
   };
   struct Farewell {
@@ -105,7 +107,7 @@ class Rendezvous {
   const Clock& clock_;
   Log& log_;
   absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
-  std::set<CommId> gathering_;  // meetings to which somebody has come
+  std::set<CommId> gathering_;                       // meetings to which somebody has come
   std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, the oldest first
   std::vector<Farewell> farewells_;  // links whose last message may still be on its way
 };

@@ -23,7 +23,8 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
        .bytes = work.bytes,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
-       .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message()))});
+       .state =
+           failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message()))});
 }
 
 void Reporter::Poll(const WorkDone& work) {
@@ -37,7 +38,8 @@ MonotonicNs Reporter::NextDeadline(uint64_t operations) const {
 
 void Reporter::End(const absl::Status& failure) {
   if (!formation_.strategy.has_value()) return;
-  env_.controller->Ended(formation_.id, failure.ok() ? "destroyed" : std::string(failure.message()));
+  env_.controller->Ended(formation_.id,
+                         failure.ok() ? "destroyed" : std::string(failure.message()));
 }
 
 }  // namespace mccs

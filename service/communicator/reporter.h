@@ -1,4 +1,5 @@
-// What a communicator reports to the controller about itself: at changes, and now and then while it works.
+// What a communicator reports to the controller about itself: at changes, and now and then while it
+// works.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_REPORTER_H_

@@ -69,7 +69,8 @@ absl::StatusOr<std::optional<StarMessage>> Star::Receive() {
 
 void Star::PassOn(HostIndex from, const peer::Message& message) {
   for (size_t i = 0; i < links_.size(); ++i) {
-    if (static_cast<int>(i) != from.value() && links_[i].link != nullptr) links_[i].link->Send(message);
+    if (static_cast<int>(i) != from.value() && links_[i].link != nullptr)
+      links_[i].link->Send(message);
   }
 }
 
@@ -118,9 +119,10 @@ bool Star::Poll() {
       ++i;
       continue;
     }
-    const int host = message.ok() && (*message)->has_hello() ? (*message)->hello().host_index() : -1;
-    const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) && host != self_.value() &&
-                         links_[host].link == nullptr;
+    const int host =
+        message.ok() && (*message)->has_hello() ? (*message)->hello().host_index() : -1;
+    const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) &&
+                         host != self_.value() && links_[host].link == nullptr;
     if (welcome) links_[host].link = std::move(strangers_[i]);
     strangers_.erase(strangers_.begin() + static_cast<long>(i));
     moved = true;

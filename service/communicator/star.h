@@ -1,5 +1,5 @@
-// The control links of one running communicator: every member daemon speaks with the leader, the daemon of
-// rank 0, and the leader passes on what concerns all.
+// The control links of one running communicator: every member daemon speaks with the leader, the
+// daemon of rank 0, and the leader passes on what concerns all.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STAR_H_
@@ -41,7 +41,8 @@ class Star {
   // Waits for the link, if it is still being opened.
   void SendToLeader(const peer::Message& message);
 
-  // The next message for this host; nothing when none has come. kUnavailable: host `lost()` is gone.
+  // The next message for this host; nothing when none has come. kUnavailable: host `lost()` is
+  // gone.
   absl::StatusOr<std::optional<StarMessage>> Receive();
   HostIndex lost() const { return lost_; }
 

@@ -9,8 +9,8 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
   std::vector<bool> seen(hosts, false);
   for (HostIndex host : channel.ring) {
     if (host.value() < 0 || host.value() >= hosts || seen[host.value()]) {
-      return absl::InvalidArgumentError(absl::StrCat("strategy: ring of channel ", index,
-                                                     " is no permutation of the ", hosts, " hosts"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "strategy: ring of channel ", index, " is no permutation of the ", hosts, " hosts"));
     }
     seen[host.value()] = true;
   }
@@ -20,8 +20,8 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
   }
   if (!channel.source_ports.empty() && channel.source_ports.size() != channel.ring.size()) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
-                                                   channel.source_ports.size(), " source ports for ",
-                                                   hosts, " lanes"));
+                                                   channel.source_ports.size(),
+                                                   " source ports for ", hosts, " lanes"));
   }
   return absl::OkStatus();
 }
@@ -30,25 +30,29 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
 
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   if (strategy.channels.empty() || strategy.channels.size() > kMaxChannels) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strategy: ", strategy.channels.size(), " channels; 1 to ", kMaxChannels, " work"));
+    return absl::InvalidArgumentError(absl::StrCat("strategy: ", strategy.channels.size(),
+                                                   " channels; 1 to ", kMaxChannels, " work"));
   }
   if (strategy.lanes.slots < 2 || strategy.lanes.slots > kMaxLaneSlots) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("strategy: ", strategy.lanes.slots, " slots per lane; 2 to ", kMaxLaneSlots, " work"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy: ", strategy.lanes.slots, " slots per lane; 2 to ", kMaxLaneSlots, " work"));
   }
   if (strategy.lanes.slot_bytes < kMinSlotBytes || strategy.lanes.slot_bytes > kMaxSlotBytes) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: slots of ", strategy.lanes.slot_bytes,
-                                                   " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes, " work"));
+                                                   " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes,
+                                                   " work"));
   }
-  const uint64_t memory = 2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
+  const uint64_t memory =
+      2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
   if (hosts > 1 && memory > kMaxLaneMemoryBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy: lanes with ", memory, " bytes of memory per host; ",
+    return absl::InvalidArgumentError(absl::StrCat("strategy: lanes with ", memory,
+                                                   " bytes of memory per host; ",
                                                    kMaxLaneMemoryBytes, " are allowed"));
   }
   if (strategy.skew >= strategy.lanes.slots) {  // The plans' proof against deadlock (plan_check.h).
     return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
-                                                   strategy.lanes.slots, " slots per lane; it must be less"));
+                                                   strategy.lanes.slots,
+                                                   " slots per lane; it must be less"));
   }
   for (size_t i = 0; i < strategy.channels.size(); ++i) {
     if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;

@@ -1,5 +1,6 @@
-// The strategy of one communicator at one epoch: everything that a policy may choose. All hosts of the
-// communicator hold the same one; plans, slicing and lanes follow from it and from the call alone.
+// The strategy of one communicator at one epoch: everything that a policy may choose. All hosts of
+// the communicator hold the same one; plans, slicing and lanes follow from it and from the call
+// alone.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_H_
 #define MCCS_SERVICE_COMMUNICATOR_STRATEGY_H_
 
@@ -37,9 +38,9 @@ inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 // Slots and staging of all lanes of one communicator on one host.
 inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 
-// kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a ring that
-// is no permutation, ports that do not match, shapes out of range. A strategy from outside this
-// process is checked before it is used.
+// kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a
+// ring that is no permutation, ports that do not match, shapes out of range. A strategy from
+// outside this process is checked before it is used.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
 ChannelOrders OrdersOf(const Strategy& strategy);

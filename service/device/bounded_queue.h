@@ -1,5 +1,5 @@
-// A bounded queue for several producers and several consumers, without locks (Dmitry Vyukov's: every
-// cell carries the number of the turn in which it may be written or read).
+// A bounded queue for several producers and several consumers, without locks (Dmitry Vyukov's:
+// every cell carries the number of the turn in which it may be written or read).
 //
 //   cell i:  turn == p      empty, the producer with ticket p may write
 //            turn == p + 1  full, the consumer with ticket p may read; then turn = p + capacity

@@ -26,8 +26,8 @@ struct CpuDeviceOptions {
   size_t inline_bytes = 256 << 10;
 };
 
-// With workers, Poll() runs a queued operation itself when none has finished: call it for as long as
-// operations are in flight.
+// With workers, Poll() runs a queued operation itself when none has finished: call it for as long
+// as operations are in flight.
 class CpuDevice final : public Device {
  public:
   CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer);

@@ -51,8 +51,9 @@ struct MemOp {
   ReduceOp op = ReduceOp::kSum;
   Finish finish = Finish::kNone;
   uint64_t divisor = 1;
-  // A hint: nobody reads the destinations soon and they are no sources, so they need not pass through
-  // the caches. For a tenant's output of an operation larger than the caches; not for staging.
+  // A hint: nobody reads the destinations soon and they are no sources, so they need not pass
+  // through the caches. For a tenant's output of an operation larger than the caches; not for
+  // staging.
   bool stream = false;
 };
 

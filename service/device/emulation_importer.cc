@@ -31,9 +31,10 @@ absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
   static_assert(sizeof(handle) == wire::kIpcHandleBytes);
   std::memcpy(&handle, offer.handle.data(), sizeof(handle));
   if (handle.magic != MCCS_EMULATION_IPC_MAGIC) {
-    return Refused(offer.owner,
-                   "the handle was not made by the CUDA emulation; this daemon works on host memory, "
-                   "so run the program with build/lib/emulation first in LD_LIBRARY_PATH");
+    return Refused(
+        offer.owner,
+        "the handle was not made by the CUDA emulation; this daemon works on host memory, "
+        "so run the program with build/lib/emulation first in LD_LIBRARY_PATH");
   }
   if (handle.version != MCCS_EMULATION_IPC_VERSION) {
     return Refused(offer.owner, absl::StrCat("the handle has version ", handle.version,
@@ -51,8 +52,8 @@ absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
   return handle;
 }
 
-// O_PATH takes hold of whatever the descriptor stands for without opening it: a FIFO would block and
-// a device might act.
+// O_PATH takes hold of whatever the descriptor stands for without opening it: a FIFO would block
+// and a device might act.
 absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
   const std::string path = absl::StrCat("/proc/", handle.pid, "/fd/", handle.fd);
   UniqueFd held(open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -73,8 +74,8 @@ struct FileIdentity {
   uint64_t bytes = 0;
 };
 
-// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an engine
-// waiting for its answer for ever, and who serves it may be the tenant.
+// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an
+// engine waiting for its answer for ever, and who serves it may be the tenant.
 absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
   struct statx st {};
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
@@ -120,23 +121,24 @@ absl::Status CheckIdentity(const MccsEmulationIpcHandle& handle, int fd, pid_t o
                                        " bytes, the handle says ", handle.bytes));
   }
   MCCS_ASSIGN_OR_RETURN(const std::string name, KernelName(fd, owner));
-  const std::string expected = absl::StrFormat("/memfd:%s%016x (deleted)",
-                                               MCCS_EMULATION_MEMFD_PREFIX, handle.secret);
+  const std::string expected =
+      absl::StrFormat("/memfd:%s%016x (deleted)", MCCS_EMULATION_MEMFD_PREFIX, handle.secret);
   if (name != expected) {
-    return Refused(owner, "the descriptor is no allocation of the CUDA emulation, or the handle's "
-                          "secret is wrong");
+    return Refused(owner,
+                   "the descriptor is no allocation of the CUDA emulation, or the handle's "
+                   "secret is wrong");
   }
   return absl::OkStatus();
 }
 
-// A descriptor that can be mapped, for the file that `held` stands for. The magic link names the very
-// file, so nothing can be put in its place.
+// A descriptor that can be mapped, for the file that `held` stands for. The magic link names the
+// very file, so nothing can be put in its place.
 absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
   UniqueFd fd(open(absl::StrCat("/proc/self/fd/", held).c_str(), O_RDWR | O_CLOEXEC));
   if (fd.valid()) return fd;
-  return absl::PermissionDeniedError(absl::StrCat("cannot open a buffer of process ", owner,
-                                                  " for reading and writing: ",
-                                                  std::strerror(errno)));
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot open a buffer of process ", owner,
+                   " for reading and writing: ", std::strerror(errno)));
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExport& offer) {

@@ -1,9 +1,9 @@
 // Maps memory that the CUDA emulation allocated in a tenant's process, and sealed memfds sent along
 // as descriptors. The layout of a handle: emulation/include/mccs_emulation_ipc.h.
 //
-// Nothing that the tenant says is believed: the descriptor is opened once, and everything is checked
-// on the descriptor opened, never again by name. In particular the memory must be sealed against
-// shrinking, or the tenant could make the daemon die of SIGBUS.
+// Nothing that the tenant says is believed: the descriptor is opened once, and everything is
+// checked on the descriptor opened, never again by name. In particular the memory must be sealed
+// against shrinking, or the tenant could make the daemon die of SIGBUS.
 #ifndef MCCS_SERVICE_DEVICE_EMULATION_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_EMULATION_IMPORTER_H_
 

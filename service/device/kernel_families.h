@@ -6,10 +6,10 @@
 
 #include "service/device/device.h"
 
-// Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later), AVX2,
-// and scalar code for whatever is older. The sets between add compile time and serve no
-// server of the last ten years. Builds with sanitizers, which compile these loops several times more
-// slowly, do without AVX3 too.
+// Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later),
+// AVX2, and scalar code for whatever is older. The sets between add compile time and serve no
+// server of the last ten years. Builds with sanitizers, which compile these loops several times
+// more slowly, do without AVX3 too.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL)
 #else
@@ -18,7 +18,7 @@
 
 namespace mccs::device_internal {
 
-void RunCopy(const MemOp& op);            // one source, unscaled, no division: bytes, whatever the type
+void RunCopy(const MemOp& op);  // one source, unscaled, no division: bytes, whatever the type
 void RunUnsignedIntegers(const MemOp& op);  // uint8 uint32 uint64, and sum/prod of the signed ones
 void RunSignedIntegers(const MemOp& op);    // int8 int32 int64: min, max and every division
 void RunWideFloats(const MemOp& op);        // float32 float64

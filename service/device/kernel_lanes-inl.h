@@ -1,5 +1,5 @@
-// How the elements of each DataType enter and leave a vector register. Included once per instruction
-// set (Highway).
+// How the elements of each DataType enter and leave a vector register. Included once per
+// instruction set (Highway).
 //
 // A Lane has: Stored, the element in memory; Acc, the type that is accumulated in; Load and Encode,
 // which convert between the two. Conversions to narrow floats round to nearest even.
@@ -70,8 +70,8 @@ struct NarrowFloat {
     // round for us.
     constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 23 + 1 - kBias - kMantissaBits) << 23;
     const auto magic = hn::Set(du, kMagic);
-    const auto subnormal = hn::Sub(
-        hn::BitCast(du, hn::Add(hn::BitCast(df, abs), hn::BitCast(df, magic))), magic);
+    const auto subnormal =
+        hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(df, abs), hn::BitCast(df, magic))), magic);
     // Normal results: change the bias, add just under half of the last place, and one more if the
     // kept mantissa is odd.
     constexpr uint32_t kRebias = static_cast<uint32_t>(kBias - 127) << 23;
@@ -109,8 +109,8 @@ struct Float16Lane {
     const auto bits = hn::PromoteTo(du, hn::LoadU(d16, from));
     const auto magnitude = hn::And(bits, hn::Set(du, Format::kMagnitudeMask));
     const auto sign = hn::ShiftLeft<16>(hn::Sub(bits, magnitude));
-    const auto special = hn::Or(hn::ShiftLeft<Format::kShift>(magnitude),
-                                hn::Set(du, kFloatInfinity));
+    const auto special =
+        hn::Or(hn::ShiftLeft<Format::kShift>(magnitude), hn::Set(du, kFloatInfinity));
     const auto value = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x7c00u)),
                                       hn::BitCast(du, Format::Widen(du, magnitude)), special);
     return hn::BitCast(d, hn::Or(value, sign));
@@ -156,18 +156,17 @@ struct Bfloat16Lane {
     const hn::Rebind<uint16_t, D> d16;
     const auto bits = hn::BitCast(du, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    const auto rounded =
-        hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd));
     const auto abs = hn::AndNot(hn::Set(du, kFloatSign), bits);
-    const auto result = hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)),
-                                       hn::Set(du, 0x7fffu), rounded);
+    const auto result =
+        hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)), hn::Set(du, 0x7fffu), rounded);
     return hn::DemoteTo(d16, AsSigned(du, result));
   }
 };
 
-// float8, to and from float32 as CUDA's __nv_cvt_float_to_fp8 with __NV_SATFINITE: what is too large,
-// infinity included, becomes the largest finite number; every NaN becomes 0x7f.
-// `kLargest`: magnitude of the largest finite number. `kInfinity`: of infinity, or past all numbers.
+// float8, to and from float32 as CUDA's __nv_cvt_float_to_fp8 with __NV_SATFINITE: what is too
+// large, infinity included, becomes the largest finite number; every NaN becomes 0x7f. `kLargest`:
+// magnitude of the largest finite number. `kInfinity`: of infinity, or past all numbers.
 template <int kExponentBits, int kMantissaBits, uint32_t kLargest, uint32_t kInfinity>
 struct Float8Lane {
   using Stored = uint8_t;
@@ -178,8 +177,8 @@ struct Float8Lane {
   static HWY_INLINE hn::Vec<D> Load([[maybe_unused]] D d, const Stored* HWY_RESTRICT from) {
     const hn::Rebind<uint8_t, D> d8;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-    // Through float16, which has as many exponent bits or more: the hardware converts that. Where it
-    // has more, a multiplication mends the bias, and the NaN has to be made.
+    // Through float16, which has as many exponent bits or more: the hardware converts that. Where
+    // it has more, a multiplication mends the bias, and the NaN has to be made.
     const hn::Rebind<uint16_t, D> d16;
     const hn::Rebind<hwy::float16_t, D> dh;
     const auto bits = hn::PromoteTo(d16, hn::LoadU(d8, from));
@@ -214,8 +213,8 @@ struct Float8Lane {
     const auto abs = hn::AndNot(hn::Set(du, kFloatSign), bits);
     const auto sign = hn::ShiftRight<24>(hn::Sub(bits, abs));
     const auto finite = hn::Or(hn::Min(Format::Narrow(du, abs), hn::Set(du, kLargest)), sign);
-    const auto result = hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)),
-                                       hn::Set(du, 0x7fu), finite);
+    const auto result =
+        hn::IfThenElse(hn::Gt(abs, hn::Set(du, kFloatInfinity)), hn::Set(du, 0x7fu), finite);
     return hn::DemoteTo(d8, AsSigned(du, result));
   }
 };

@@ -1,12 +1,12 @@
-// The loop that runs every MemOp: a few vectors at a time, all sources, then all destinations. So each
-// source is read once and each destination written once, whatever their numbers. Included once per
-// instruction set (Highway).
+// The loop that runs every MemOp: a few vectors at a time, all sources, then all destinations. So
+// each source is read once and each destination written once, whatever their numbers. Included once
+// per instruction set (Highway).
 //
 //              source 0   source 1  …                 destination 0  destination 1 …
 //   block i:   [v v v v] ⊕ [v v v v] ⊕ …  ─ finish ─►  [v v v v]      [v v v v]
 //
-// With many sources, reading a block of each in turn would defeat the processor's prefetching: then a
-// tile of accumulators stays in the L1 cache, and the sources are taken a few at a time.
+// With many sources, reading a block of each in turn would defeat the processor's prefetching: then
+// a tile of accumulators stays in the L1 cache, and the sources are taken a few at a time.
 #if defined(MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
 #undef MCCS_SERVICE_DEVICE_KERNEL_LOOPS_INL_H_
@@ -35,8 +35,8 @@ inline constexpr size_t kSideBySide = 8;
 // How the destinations are written.
 enum class Writing {
   kPlain,
-  kAhead,   // plain, and lines are asked for well before they are written: processors do not foresee
-            // stores as they foresee loads
+  kAhead,  // plain, and lines are asked for well before they are written: processors do not foresee
+           // stores as they foresee loads
   kStream,  // past the caches
 };
 // From so many bytes per destination on, asking ahead pays. Below, the lines tend to be at hand.
@@ -97,8 +97,8 @@ struct ProductOf {
   }
 };
 
-// The smaller (larger) one; of a number and a NaN the number; -0 is smaller than +0. So the order of
-// the sources does not matter.
+// The smaller (larger) one; of a number and a NaN the number; -0 is smaller than +0. So the order
+// of the sources does not matter.
 template <bool kSmaller>
 struct ExtremeOf {
   template <class D>
@@ -238,9 +238,7 @@ class Loop {
   const Stored* From(size_t k, size_t i) const {
     return reinterpret_cast<const Stored*>(sources_[k].address) + i;
   }
-  Stored* To(size_t k, size_t i) const {
-    return reinterpret_cast<Stored*>(destinations_[k]) + i;
-  }
+  Stored* To(size_t k, size_t i) const { return reinterpret_cast<Stored*>(destinations_[k]) + i; }
 
   template <Writing kWriting>
   void RunRange(size_t begin, size_t end) {
@@ -304,7 +302,7 @@ class Loop {
     size_t i = 0;
     for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
       StoreBlock<kWriting>(base + i, hn::Load(d, tile + i), hn::Load(d, tile + i + lanes),
-                          hn::Load(d, tile + i + 2 * lanes), hn::Load(d, tile + i + 3 * lanes));
+                           hn::Load(d, tile + i + 2 * lanes), hn::Load(d, tile + i + 3 * lanes));
     }
     for (; i < n; i += lanes) {
       StoreSome(base + i, std::min(lanes, n - i), hn::Load(d, tile + i));
@@ -338,8 +336,8 @@ class Loop {
     a3 = Op::Apply(d, a3, b3);
   }
 
-  // Asks for the lines that the block kAheadBytes further on will write; past the end that is wasted
-  // but harmless.
+  // Asks for the lines that the block kAheadBytes further on will write; past the end that is
+  // wasted but harmless.
   HWY_INLINE void AskAhead(size_t i) const {
     for (size_t k = 0; k < destinations_.size(); ++k) {
       const auto* to = reinterpret_cast<const std::byte*>(To(k, i)) + kAheadBytes;
@@ -447,10 +445,14 @@ void RunLoop(const MemOp& op) {
 template <class Lane, template <typename> class FinishBy>
 void RunReduction(const MemOp& op) {
   switch (op.op) {
-    case ReduceOp::kSum: return RunLoop<Lane, SumOf, FinishBy>(op);
-    case ReduceOp::kProd: return RunLoop<Lane, ProductOf, FinishBy>(op);
-    case ReduceOp::kMin: return RunLoop<Lane, MinOf, FinishBy>(op);
-    default: return RunLoop<Lane, MaxOf, FinishBy>(op);
+    case ReduceOp::kSum:
+      return RunLoop<Lane, SumOf, FinishBy>(op);
+    case ReduceOp::kProd:
+      return RunLoop<Lane, ProductOf, FinishBy>(op);
+    case ReduceOp::kMin:
+      return RunLoop<Lane, MinOf, FinishBy>(op);
+    default:
+      return RunLoop<Lane, MaxOf, FinishBy>(op);
   }
 }
 

@@ -13,8 +13,10 @@ namespace HWY_NAMESPACE {
 
 void RunByteFloatsLoops(const MemOp& op) {
   switch (op.type) {
-    case DataType::kFloat8e4m3: return RunReduction<Float8E4m3Lane, NoFinish>(op);
-    default: return RunReduction<Float8E5m2Lane, NoFinish>(op);
+    case DataType::kFloat8e4m3:
+      return RunReduction<Float8E4m3Lane, NoFinish>(op);
+    default:
+      return RunReduction<Float8E5m2Lane, NoFinish>(op);
   }
 }
 

@@ -13,8 +13,10 @@ namespace HWY_NAMESPACE {
 
 void RunHalfFloatsLoops(const MemOp& op) {
   switch (op.type) {
-    case DataType::kFloat16: return RunReduction<Float16Lane, NoFinish>(op);
-    default: return RunReduction<Bfloat16Lane, NoFinish>(op);
+    case DataType::kFloat16:
+      return RunReduction<Float16Lane, NoFinish>(op);
+    default:
+      return RunReduction<Bfloat16Lane, NoFinish>(op);
   }
 }
 

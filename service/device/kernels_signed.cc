@@ -13,9 +13,12 @@ namespace HWY_NAMESPACE {
 
 void RunSignedIntegersLoops(const MemOp& op) {
   switch (op.type) {
-    case DataType::kInt8: return RunReduction<PlainLane<int8_t>, Divider>(op);
-    case DataType::kInt32: return RunReduction<PlainLane<int32_t>, Divider>(op);
-    default: return RunReduction<PlainLane<int64_t>, Divider>(op);
+    case DataType::kInt8:
+      return RunReduction<PlainLane<int8_t>, Divider>(op);
+    case DataType::kInt32:
+      return RunReduction<PlainLane<int32_t>, Divider>(op);
+    default:
+      return RunReduction<PlainLane<int64_t>, Divider>(op);
   }
 }
 

@@ -14,10 +14,13 @@ namespace HWY_NAMESPACE {
 void RunUnsignedIntegersLoops(const MemOp& op) {
   switch (op.type) {
     case DataType::kInt8:
-    case DataType::kUint8: return RunReduction<PlainLane<uint8_t>, Divider>(op);
+    case DataType::kUint8:
+      return RunReduction<PlainLane<uint8_t>, Divider>(op);
     case DataType::kInt32:
-    case DataType::kUint32: return RunReduction<PlainLane<uint32_t>, Divider>(op);
-    default: return RunReduction<PlainLane<uint64_t>, Divider>(op);
+    case DataType::kUint32:
+      return RunReduction<PlainLane<uint32_t>, Divider>(op);
+    default:
+      return RunReduction<PlainLane<uint64_t>, Divider>(op);
   }
 }
 

@@ -13,8 +13,10 @@ namespace HWY_NAMESPACE {
 
 void RunWideFloatsLoops(const MemOp& op) {
   switch (op.type) {
-    case DataType::kFloat32: return RunReduction<PlainLane<float>, NoFinish>(op);
-    default: return RunReduction<PlainLane<double>, NoFinish>(op);
+    case DataType::kFloat32:
+      return RunReduction<PlainLane<float>, NoFinish>(op);
+    default:
+      return RunReduction<PlainLane<double>, NoFinish>(op);
   }
 }
 

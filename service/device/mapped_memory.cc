@@ -14,13 +14,13 @@ namespace mccs {
 namespace {
 
 // So much of a tenant's allocation gets its page-table entries at import, all at once: that takes a
-// quarter of the time of faults one by one (16 MiB: 0.9 ms against 4.1 ms), and off the hot path. Not
-// more, because a tenant may have reserved far more than it uses.
+// quarter of the time of faults one by one (16 MiB: 0.9 ms against 4.1 ms), and off the hot path.
+// Not more, because a tenant may have reserved far more than it uses.
 constexpr size_t kPopulateBytes = 32 * kMiB;
 
 absl::Status CannotMap(size_t bytes, const char* what, int error) {
-  return absl::ResourceExhaustedError(absl::StrCat("cannot map ", FormatBytes(bytes), " of ", what,
-                                                   ": ", std::strerror(error)));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot map ", FormatBytes(bytes), " of ", what, ": ", std::strerror(error)));
 }
 
 }  // namespace
@@ -29,8 +29,7 @@ absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) return CannotMap(bytes, "a tenant's memory", errno);
   madvise(address, std::min(bytes, kPopulateBytes), MADV_POPULATE_WRITE);  // else: faults, later
-  return std::unique_ptr<MappedMemory>(
-      new MappedMemory(static_cast<std::byte*>(address), bytes));
+  return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
 }
 
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t bytes) {

@@ -53,16 +53,21 @@ void RunReductionOfType(const MemOp& op) {
   switch (op.type) {
     case DataType::kInt8:
     case DataType::kInt32:
-    case DataType::kInt64: return SignMatters(op) ? RunSignedIntegers(op) : RunUnsignedIntegers(op);
+    case DataType::kInt64:
+      return SignMatters(op) ? RunSignedIntegers(op) : RunUnsignedIntegers(op);
     case DataType::kUint8:
     case DataType::kUint32:
-    case DataType::kUint64: return RunUnsignedIntegers(op);
+    case DataType::kUint64:
+      return RunUnsignedIntegers(op);
     case DataType::kFloat32:
-    case DataType::kFloat64: return RunWideFloats(op);
+    case DataType::kFloat64:
+      return RunWideFloats(op);
     case DataType::kFloat16:
-    case DataType::kBfloat16: return RunHalfFloats(op);
+    case DataType::kBfloat16:
+      return RunHalfFloats(op);
     case DataType::kFloat8e4m3:
-    case DataType::kFloat8e5m2: return RunByteFloats(op);
+    case DataType::kFloat8e5m2:
+      return RunByteFloats(op);
   }
 }
 

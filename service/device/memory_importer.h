@@ -1,5 +1,5 @@
-// How a tenant's allocation gets into the daemon's address space: handed to CpuDevice, so that tests
-// and the simulator can do without other processes.
+// How a tenant's allocation gets into the daemon's address space: handed to CpuDevice, so that
+// tests and the simulator can do without other processes.
 #ifndef MCCS_SERVICE_DEVICE_MEMORY_IMPORTER_H_
 #define MCCS_SERVICE_DEVICE_MEMORY_IMPORTER_H_
 

@@ -54,8 +54,8 @@ class WorkerPool {
 
   BoundedQueue<Job> jobs_;
   BoundedQueue<MemToken> done_;
-  // Jobs in the queue. Start adds and then reads sleepers_; a worker adds to sleepers_ and then reads
-  // this. All four sequentially consistent: one of the two sees the other.
+  // Jobs in the queue. Start adds and then reads sleepers_; a worker adds to sleepers_ and then
+  // reads this. All four sequentially consistent: one of the two sees the other.
   std::atomic<int64_t> queued_{0};
   std::atomic<int> sleepers_{0};
   // Changes with every wake-up; workers sleep on it.

@@ -208,8 +208,9 @@ absl::Status ChannelRunner::CheckLength(StepRef ref) const {
   const uint64_t came = resources_.receive->Bytes(slice);
   if (came == due) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
-      "slice ", slice, " of channel ", program_->channel.value(), " came with ", came, " bytes, the plan says ",
-      due, ": the sending host follows another plan; run the same release of mccsd on all hosts"));
+      "slice ", slice, " of channel ", program_->channel.value(), " came with ", came,
+      " bytes, the plan says ", due,
+      ": the sending host follows another plan; run the same release of mccsd on all hosts"));
 }
 
 // The slice came before its destination was known: one copy per piece.
@@ -376,8 +377,9 @@ bool ChannelRunner::PollSends() {
       if (bytes > 0) send_pieces_.push_back({Address(ref, place), bytes});
     }
     auto posted = resources_.send->Post(send_pieces_, binding_->tag);
-    // The plan never makes a slice that is too long; but a peer may have broken the lane's protocol, and
-    // that lane takes nothing any more. Whoever polls the lanes ends the communicator for it.
+    // The plan never makes a slice that is too long; but a peer may have broken the lane's
+    // protocol, and that lane takes nothing any more. Whoever polls the lanes ends the communicator
+    // for it.
     if (!posted.ok() || !posted->has_value()) return moved;
     MCCS_CHECK(**posted == *At(ref).slice);
     sends_.pop();

@@ -42,7 +42,8 @@ absl::StatusOr<bool> Executor::Poll() {
 }
 
 bool Executor::quiescent() const {
-  return std::all_of(runners_.begin(), runners_.end(), [](const auto& r) { return r->quiescent(); });
+  return std::all_of(runners_.begin(), runners_.end(),
+                     [](const auto& r) { return r->quiescent(); });
 }
 
 std::optional<SliceTag> Executor::foreign_tag() const {

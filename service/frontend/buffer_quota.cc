@@ -7,25 +7,29 @@
 
 namespace mccs {
 
-BufferQuota::BufferQuota(const BufferLimits& limits) : limits_(limits), use_(std::make_shared<Use>()) {}
+BufferQuota::BufferQuota(const BufferLimits& limits)
+    : limits_(limits), use_(std::make_shared<Use>()) {}
 
 absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(const std::string& tenant) {
   if (use_->all >= kMaxBuffersOfAll) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("all tenants of this host have ", use_->all, " buffers with mccsd, which is its limit: "
+        absl::StrCat("all tenants of this host have ", use_->all,
+                     " buffers with mccsd, which is its limit: "
                      "free buffers, or spread the jobs over more hosts"));
   }
   const auto known = use_->tenants.find(tenant);
   const uint32_t held = known == use_->tenants.end() ? 0 : known->second.buffers;
   if (held >= limits_.buffers_per_tenant) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant, " has ", held, " buffers with mccsd over all its processes, which is its limit: communicate from "
+        "tenant ", tenant, " has ", held,
+        " buffers with mccsd over all its processes, which is its limit: communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
   return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant));
 }
 
-BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit)
+BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,
+                         uint64_t bytes_limit)
     : use_(std::move(use)), tenant_(std::move(tenant)), bytes_limit_(bytes_limit) {
   ++use_->all;
   ++use_->tenants[tenant_].buffers;
@@ -42,8 +46,9 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   BufferQuota::TenantUse& own = use_->tenants[tenant_];
   if (bytes > bytes_limit_ || own.bytes > bytes_limit_ - bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "tenant ", tenant_, " has buffers of ", FormatBytes(own.bytes), " with mccsd; ", FormatBytes(bytes),
-        " more exceed its limit of ", FormatBytes(bytes_limit_), ": see limits.mapped_bytes_per_tenant in mccsd's "
+        "tenant ", tenant_, " has buffers of ", FormatBytes(own.bytes), " with mccsd; ",
+        FormatBytes(bytes), " more exceed its limit of ", FormatBytes(bytes_limit_),
+        ": see limits.mapped_bytes_per_tenant in mccsd's "
         "configuration"));
   }
   bytes_ = bytes;

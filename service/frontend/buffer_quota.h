@@ -1,5 +1,6 @@
-// How much of the daemon's address space tenants may take with their buffers. Every buffer is a mapping, and the kernel
-// allows a process some 65,530 of them (vm.max_map_count): one tenant shall not use up what all need.
+// How much of the daemon's address space tenants may take with their buffers. Every buffer is a
+// mapping, and the kernel allows a process some 65,530 of them (vm.max_map_count): one tenant shall
+// not use up what all need.
 //
 // OWNER: the Daemon. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
@@ -21,11 +22,11 @@ namespace mccs {
 inline constexpr uint32_t kMaxBuffersPerProcess = 8192;
 // Of one tenant over all its processes on the host, unless the configuration says otherwise.
 inline constexpr uint32_t kDefaultBuffersPerTenant = 16384;
-// Of all tenants. What is left below vm.max_map_count is the daemon's own: libraries, stacks, and the regions of 4,096
-// processes and their ranks.
+// Of all tenants. What is left below vm.max_map_count is the daemon's own: libraries, stacks, and
+// the regions of 4,096 processes and their ranks.
 inline constexpr uint32_t kMaxBuffersOfAll = 49152;
-// Of one tenant: far above the memory of a host's GPUs, far below the 128 TiB that a process can address. A file's size
-// costs its maker nothing.
+// Of one tenant: far above the memory of a host's GPUs, far below the 128 TiB that a process can
+// address. A file's size costs its maker nothing.
 inline constexpr uint64_t kDefaultMappedBytesPerTenant = 8192 * kGiB;
 
 struct BufferLimits {
@@ -42,7 +43,8 @@ class BufferQuota {
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
-  // One more buffer of `tenant`. kResourceExhausted names the limit that is reached, and the remedy.
+  // One more buffer of `tenant`. kResourceExhausted names the limit that is reached, and the
+  // remedy.
   absl::StatusOr<std::unique_ptr<BufferShare>> Take(const std::string& tenant);
 
   uint32_t buffers() const { return use_->all; }

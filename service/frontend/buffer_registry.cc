@@ -10,7 +10,8 @@ namespace mccs {
 absl::StatusOr<BufferId> BufferRegistry::Register(const BufferExport& offer) {
   if (buffers_.size() >= kMaxBuffersPerProcess) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("this process has ", buffers_.size(), " buffers with mccsd, which is the limit of a process: "
+        absl::StrCat("this process has ", buffers_.size(),
+                     " buffers with mccsd, which is the limit of a process: "
                      "communicate from fewer, larger allocations"));
   }
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(tenant_));
@@ -20,11 +21,12 @@ absl::StatusOr<BufferId> BufferRegistry::Register(const BufferExport& offer) {
     ++last_id_;
   } while (last_id_ == 0 || buffers_.contains(BufferId(last_id_)));
   // Unmapped first, then given back; a PendingRelease may still look at the pointer.
-  buffers_.emplace(BufferId(last_id_),
-                   BufferHold(memory.release(), [share = std::move(share)](DeviceMemory* mapped) mutable {
-                     delete mapped;
-                     share.reset();
-                   }));
+  buffers_.emplace(
+      BufferId(last_id_),
+      BufferHold(memory.release(), [share = std::move(share)](DeviceMemory* mapped) mutable {
+        delete mapped;
+        share.reset();
+      }));
   return BufferId(last_id_);
 }
 
@@ -46,13 +48,13 @@ absl::StatusOr<BufferHold> BufferRegistry::Resolve(const wire::BufferRef& ref, u
   }
   const uint64_t size = it->second->bytes();
   if (ref.offset > size || bytes > size - ref.offset) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes at offset ", ref.offset, " exceed buffer ",
-                                                   ref.id, " of ", size, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        bytes, " bytes at offset ", ref.offset, " exceed buffer ", ref.id, " of ", size, " bytes"));
   }
   if (ref.offset % alignment != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("offset ", ref.offset, " in buffer ", ref.id, " is not aligned to elements of ",
-                     alignment, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("offset ", ref.offset, " in buffer ", ref.id,
+                                                   " is not aligned to elements of ", alignment,
+                                                   " bytes"));
   }
   return it->second;
 }

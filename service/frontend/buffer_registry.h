@@ -1,4 +1,5 @@
-// The allocations that one tenant process has registered: the only memory of its that work may touch.
+// The allocations that one tenant process has registered: the only memory of its that work may
+// touch.
 //
 // OWNER: the Session. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
@@ -27,8 +28,8 @@ class BufferRegistry {
   BufferRegistry(Device& device, BufferQuota& quota, std::string tenant)
       : device_(device), quota_(quota), tenant_(std::move(tenant)) {}
 
-  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as BufferQuota) with the
-  // reason.
+  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as
+  // BufferQuota) with the reason.
   absl::StatusOr<BufferId> Register(const BufferExport& offer);
 
   // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
@@ -36,7 +37,8 @@ class BufferRegistry {
 
   // The buffer behind `ref`, if `bytes` bytes from its offset lie within it and are aligned to
   // `alignment`. kInvalidArgument otherwise.
-  absl::StatusOr<BufferHold> Resolve(const wire::BufferRef& ref, uint64_t bytes, size_t alignment) const;
+  absl::StatusOr<BufferHold> Resolve(const wire::BufferRef& ref, uint64_t bytes,
+                                     size_t alignment) const;
 
   size_t size() const { return buffers_.size(); }
 

@@ -23,11 +23,13 @@ bool Frontend::AcceptNew() {
       if (*channel == nullptr) break;
       moved = true;
       if (sessions_.size() >= kMaxSessions) {
-        env_.log->Error("process ", (*channel)->identity().process, " is turned away: ", sessions_.size(),
+        env_.log->Error("process ", (*channel)->identity().process,
+                        " is turned away: ", sessions_.size(),
                         " processes are connected, which is the limit");
         continue;
       }
-      sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(*channel)));
+      sessions_.push_back(
+          std::make_unique<Session>(SessionId(++last_id_), env_, std::move(*channel)));
     }
   }
   return moved;

@@ -17,12 +17,11 @@ namespace {
 constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
 
 Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
-  return SidesOf(record.op, record.count, static_cast<uint64_t>(ranks), rank.value() == record.root_or_peer);
+  return SidesOf(record.op, record.count, static_cast<uint64_t>(ranks),
+                 rank.value() == record.root_or_peer);
 }
 
-bool Served(OpKind kind) {
-  return kind >= OpKind::kAllReduce && kind <= OpKind::kReduce;
-}
+bool Served(OpKind kind) { return kind >= OpKind::kAllReduce && kind <= OpKind::kReduce; }
 
 }  // namespace
 
@@ -37,7 +36,11 @@ absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank, int 
 
 RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
                            SharedRegion memory)
-    : rank_(rank), ranks_(ranks), buffers_(buffers), listener_(std::move(listener)), memory_(std::move(memory)) {
+    : rank_(rank),
+      ranks_(ranks),
+      buffers_(buffers),
+      listener_(std::move(listener)),
+      memory_(std::move(memory)) {
   auto* fresh = new (memory_.data()) wire::CommRegion{};
   fresh->header.magic = wire::kFencePageMagic;
   fresh->header.bytes = memory_.bytes();
@@ -53,8 +56,8 @@ absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
     if (record.record == wire::RecordKind::kFence) {
       // Every fence takes a place, so a tenant that feeds them without end is found out.
       if (record.ready_slot == wire::kNoReadySlot) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
       }
       MCCS_RETURN_IF_ERROR(AddFence(record));
       continue;
@@ -70,10 +73,12 @@ absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   const uint64_t tail = region().tail.load(std::memory_order_acquire);
   if (tail == taken_) return false;
   if (tail - taken_ > wire::kRingRecords) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(), ": work ring is corrupt: ",
-                                                   tail - taken_, " records in ", wire::kRingRecords));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(),
+                                                   ": work ring is corrupt: ", tail - taken_,
+                                                   " records in ", wire::kRingRecords));
   }
-  std::memcpy(static_cast<void*>(record), &region().records[taken_ % wire::kRingRecords], sizeof(*record));
+  std::memcpy(static_cast<void*>(record), &region().records[taken_ % wire::kRingRecords],
+              sizeof(*record));
   ++taken_;
   // Pairs with the shim's acquire load before it reuses the place.
   region().head.store(taken_, std::memory_order_release);
@@ -91,17 +96,18 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
-  auto refused = [&](const auto&... why) {  // Texts are made for bad records only: this is the hot path.
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ", why...));
-  };
+  auto refused =
+      [&](const auto&... why) {  // Texts are made for bad records only: this is the hot path.
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ", why...));
+      };
   if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
     return refused("work ring is corrupt: call #", sequence_ + 1, " was to come");
   }
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
       static_cast<int>(record.redop) > static_cast<int>(ReduceOp::kAvg)) {
-    return refused("unknown kind ", static_cast<int>(record.op), ", type ", static_cast<int>(record.type),
-                   " or operator ", static_cast<int>(record.redop));
+    return refused("unknown kind ", static_cast<int>(record.op), ", type ",
+                   static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
   }
   if (HasRoot(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
     return refused("root ", record.root_or_peer, " of ", ranks_, " ranks");

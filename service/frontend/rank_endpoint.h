@@ -1,8 +1,8 @@
-// One rank of one tenant process: its shared region (work ring, fences, failure line), read and written
-// for the communicator that it belongs to.
+// One rank of one tenant process: its shared region (work ring, fences, failure line), read and
+// written for the communicator that it belongs to.
 //
-// The ring itself is the queue of what is posted: a record is copied out, checked and resolved when its
-// turn comes, and only the call at the front is held here.
+// The ring itself is the queue of what is posted: a record is copied out, checked and resolved when
+// its turn comes, and only the call at the front is held here.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
@@ -33,7 +33,8 @@ class RankEndpoint final : public RankPort {
 
   // `ranks`: size of the communicator. LIFETIME: `buffers` outlives the endpoint.
   static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank, int ranks,
-                                                            const BufferRegistry& buffers, Listener listener);
+                                                            const BufferRegistry& buffers,
+                                                            Listener listener);
 
   absl::StatusOr<const PostedOperation*> Front() override;
   bool FrontReady() override;
@@ -55,7 +56,8 @@ class RankEndpoint final : public RankPort {
     uint64_t value = 0;
   };
 
-  RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
+  RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
+               SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   absl::Status AddFence(const wire::WorkRecord& record);

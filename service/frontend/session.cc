@@ -43,12 +43,17 @@ Message Reply(uint64_t request, const absl::Status& status) {
 
 }  // namespace
 
-Session::Session(SessionId id, const SessionEnvironment& environment, std::unique_ptr<TenantChannel> channel)
-    : id_(id), env_(environment), channel_(std::move(channel)), buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant) {}
+Session::Session(SessionId id, const SessionEnvironment& environment,
+                 std::unique_ptr<TenantChannel> channel)
+    : id_(id),
+      env_(environment),
+      channel_(std::move(channel)),
+      buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant) {}
 
 Session::~Session() = default;
 
-// ---- Turns of the engine --------------------------------------------------------------------------
+// ---- Turns of the engine
+// --------------------------------------------------------------------------
 
 bool Session::Poll() {
   bool moved = false;
@@ -121,7 +126,8 @@ void Session::EndSleep() {
   if (state_ == State::kOpen) region().daemon_asleep.store(0, std::memory_order_relaxed);
 }
 
-// ---- Messages ---------------------------------------------------------------------------------------
+// ---- Messages
+// ---------------------------------------------------------------------------------------
 
 template <typename Message>
 absl::Status Session::Send(const Message& message, std::span<const int> fds) {
@@ -165,9 +171,11 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kCommDestroy:
       if (wire::CommDestroy m; greeted && as(&m)) return HandleDestroy(m);
       break;
-    default: break;
+    default:
+      break;
   }
-  return absl::InvalidArgumentError(absl::StrCat("message kind ", static_cast<uint32_t>(header.kind), " of ",
+  return absl::InvalidArgumentError(absl::StrCat("message kind ",
+                                                 static_cast<uint32_t>(header.kind), " of ",
                                                  message.size, " bytes does not belong here"));
 }
 
@@ -191,7 +199,8 @@ absl::Status Session::HandleHello(const wire::Hello& hello) {
   new (memory_.data()) wire::SessionRegion{};
   state_ = State::kOpen;
   const int fds[] = {memory_.fd(), channel_->doorbell()};
-  return Send(reply, channel_->doorbell() >= 0 ? std::span<const int>(fds) : std::span<const int>(fds, 1));
+  return Send(reply,
+              channel_->doorbell() >= 0 ? std::span<const int>(fds) : std::span<const int>(fds, 1));
 }
 
 absl::Status Session::HandleGetUniqueId(const wire::GetUniqueId& request) {
@@ -240,7 +249,8 @@ absl::Status Session::HandleInit(const wire::CommInit& request) {
   auto communicator = env_.communicators->Join(*join, endpoint->get());
   if (!communicator.ok()) return refuse(communicator.status());
   (*endpoint)->communicator = *communicator;
-  ranks_[handle] = RankSlot{.endpoint = std::move(*endpoint), .init_request = request.header.request};
+  ranks_[handle] =
+      RankSlot{.endpoint = std::move(*endpoint), .init_request = request.header.request};
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
 }
@@ -250,23 +260,27 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   std::memcpy(&join.id, request.unique_id, sizeof(join.id));
   if (join.id.magic != wire::kUniqueIdMagic) {
     return absl::FailedPreconditionError(
-        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId runs with another NCCL "
+        "the unique id was not made by MCCS: the rank that called ncclGetUniqueId runs with "
+        "another NCCL "
         "library; preload MCCS's libnccl.so.2 on every rank, or on none");
   }
   if (join.id.version < wire::kOldestWireVersion || join.id.version > wire::kWireVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("the unique id was made by a daemon of wire version ",
-                                                      join.id.version, ", this one speaks ",
-                                                      wire::kOldestWireVersion, " to ", wire::kWireVersion));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the unique id was made by a daemon of wire version ", join.id.version,
+                     ", this one speaks ", wire::kOldestWireVersion, " to ", wire::kWireVersion));
   }
-  if (request.ranks < 1 || request.ranks > kMaxRanks || request.rank < 0 || request.rank >= request.ranks) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", request.rank, " does not fit a communicator of ",
-                                                   request.ranks, " ranks; 1 to ", kMaxRanks, " are served"));
+  if (request.ranks < 1 || request.ranks > kMaxRanks || request.rank < 0 ||
+      request.rank >= request.ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", request.rank, " does not fit a communicator of ", request.ranks,
+                     " ranks; 1 to ", kMaxRanks, " are served"));
   }
   // A name would be looked up in the engine's thread, for as long as its servers like.
   if (const std::string host = TextOf(join.id.host); !IsNumericAddress(host) || join.id.port == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("the unique id names the meeting place '", host, "' port ", join.id.port,
-                     ": it must be a numeric address and a port; the library looks names up (NCCL_COMM_ID), the daemon does not"));
+                     ": it must be a numeric address and a port; the library looks names up "
+                     "(NCCL_COMM_ID), the daemon does not"));
   }
   if (join.id.guessable != 0 && request.rank == 0) {
     MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id, identity().tenant));
@@ -305,7 +319,8 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
     // Answered in the meantime, or refused: the shim will see the answer.
     if (slot == ranks_.end()) return SendDone(request.header.request, absl::OkStatus());
     handle = slot->first;
-    AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"), CommId());
+    AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"),
+               CommId());
     return SendDone(request.header.request, absl::OkStatus());
   }
   return EndRank(handle, request.header.request, "was aborted", Communicator::Leaving::kAtOnce);
@@ -371,17 +386,21 @@ void Session::Close(const absl::Status& why) {
   if (gone) {
     env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has left");
   } else {
-    env_.log->Warning("session of process ", identity().process, " (", identity().tenant, ") ends: ", message);
+    env_.log->Warning("session of process ", identity().process, " (", identity().tenant,
+                      ") ends: ", message);
   }
   state_ = State::kClosing;
   const std::string reason =
       gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
-           : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process, ": ", message);
+           : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process,
+                          ": ", message);
   for (auto& [handle, slot] : ranks_) {
     slot.init_request.reset();
     slot.poison = true;
     // A process that lives on shall know why its communicators do not.
-    if (!gone) slot.endpoint->Fail(absl::Status(why.code(), absl::StrCat("mccsd ended this session: ", message)));
+    if (!gone)
+      slot.endpoint->Fail(
+          absl::Status(why.code(), absl::StrCat("mccsd ended this session: ", message)));
     Leave(slot, reason, Communicator::Leaving::kAtOnce);
   }
 }

@@ -1,7 +1,8 @@
-// One tenant process: its socket, its buffers, its ranks. All state of the process hangs off this object; it
-// shares nothing with other sessions.
+// One tenant process: its socket, its buffers, its ranks. All state of the process hangs off this
+// object; it shares nothing with other sessions.
 //
-//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing ──all ranks let go──► kClosed
+//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing ──all ranks let
+//   go──► kClosed
 //
 // OWNER: the Frontend. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_SESSION_H_
@@ -40,7 +41,8 @@ struct SessionEnvironment {
 
 class Session {
  public:
-  Session(SessionId id, const SessionEnvironment& environment, std::unique_ptr<TenantChannel> channel);
+  Session(SessionId id, const SessionEnvironment& environment,
+          std::unique_ptr<TenantChannel> channel);
   ~Session();
 
   // Messages, and what the ranks have posted since. True when anything moved.
@@ -58,10 +60,10 @@ class Session {
 
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
-    std::optional<uint64_t> init_request = {};    // not answered yet
-    std::vector<uint64_t> end_requests = {};      // CommAbort and CommDestroy not answered yet
+    std::optional<uint64_t> init_request = {};  // not answered yet
+    std::vector<uint64_t> end_requests = {};    // CommAbort and CommDestroy not answered yet
     std::optional<Communicator::Leaving> leaving = {};
-    bool poison = false;                          // on the way out (abort)
+    bool poison = false;  // on the way out (abort)
   };
   struct PendingRelease {
     uint64_t request = 0;
@@ -84,7 +86,8 @@ class Session {
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Serves CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
-  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why, Communicator::Leaving how);
+  absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why,
+                       Communicator::Leaving how);
   void Leave(RankSlot& slot, const std::string& why, Communicator::Leaving how);
   void RankFree(uint32_t handle);
   // An answer that came of itself could not be sent: the session ends with the next turn.
@@ -96,7 +99,9 @@ class Session {
   absl::Status Send(const Message& message, std::span<const int> fds = {});
   void Close(const absl::Status& why);
 
-  wire::SessionRegion& region() const { return *reinterpret_cast<wire::SessionRegion*>(memory_.data()); }
+  wire::SessionRegion& region() const {
+    return *reinterpret_cast<wire::SessionRegion*>(memory_.data());
+  }
 
   const SessionId id_;
   const SessionEnvironment& env_;

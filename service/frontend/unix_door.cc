@@ -24,7 +24,8 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
     return absl::InvalidArgumentError(absl::StrCat("socket path '", path, "' has ", path.size(),
-                                                   " bytes; 1 to ", sizeof(address.sun_path) - 1, " work"));
+                                                   " bytes; 1 to ", sizeof(address.sun_path) - 1,
+                                                   " work"));
   }
   std::memcpy(address.sun_path, path.c_str(), path.size());
   return address;
@@ -55,7 +56,8 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
 
 class UnixChannel final : public TenantChannel {
  public:
-  UnixChannel(Reactor& reactor, UniqueFd socket, UniqueFd pidfd, UniqueFd doorbell, TenantIdentity identity)
+  UnixChannel(Reactor& reactor, UniqueFd socket, UniqueFd pidfd, UniqueFd doorbell,
+              TenantIdentity identity)
       : reactor_(reactor),
         socket_(std::move(socket)),
         pidfd_(std::move(pidfd)),
@@ -88,8 +90,8 @@ class UnixChannel final : public TenantChannel {
 
 absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   if (process_ended_.readable) return absl::UnavailableError("the process has ended");
-  // Its only purpose was to end the sleep. It is never read: the tenant shares the file and could have
-  // made it block; each ring is an edge of its own, whatever the count.
+  // Its only purpose was to end the sleep. It is never read: the tenant shares the file and could
+  // have made it block; each ring is an edge of its own, whatever the count.
   doorbell_rang_.readable = false;
   if (!socket_ready_.readable && !socket_ready_.hangup) return false;
   iovec piece{message->bytes.data(), message->bytes.size()};
@@ -145,7 +147,8 @@ absl::Status UnixChannel::Send(std::span<const std::byte> message, std::span<con
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UnixDoor>> UnixDoor::Open(const UnixDoorOptions& options, Reactor& reactor) {
+absl::StatusOr<std::unique_ptr<UnixDoor>> UnixDoor::Open(const UnixDoorOptions& options,
+                                                         Reactor& reactor) {
   MCCS_ASSIGN_OR_RETURN(const sockaddr_un address, AddressOf(options.path));
   MCCS_RETURN_IF_ERROR(RemoveStale(options.path, address));
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -193,10 +196,12 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(UniqueFd fd) {
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, who.pid, 0)));
   if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process is gone");
-  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open of process ", who.pid));
+  if (!pidfd.valid())
+    return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open of process ", who.pid));
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
-  TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant, who.pid};
+  TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant,
+                          who.pid};
   auto channel = std::make_unique<UnixChannel>(reactor_, std::move(fd), std::move(pidfd),
                                                std::move(doorbell), std::move(identity));
   MCCS_RETURN_IF_ERROR(channel->Watch());

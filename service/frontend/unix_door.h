@@ -1,7 +1,8 @@
-// Tenants on a Unix socket (SOCK_SEQPACKET). Who can open the path is that socket's tenant; on the common
-// socket the tenant is the user of the process.
+// Tenants on a Unix socket (SOCK_SEQPACKET). Who can open the path is that socket's tenant; on the
+// common socket the tenant is the user of the process.
 //
-// A pidfd besides the socket tells when the process is gone: a forked child may keep the socket open.
+// A pidfd besides the socket tells when the process is gone: a forked child may keep the socket
+// open.
 //
 // THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_UNIX_DOOR_H_
@@ -18,15 +19,17 @@ namespace mccs {
 
 struct UnixDoorOptions {
   std::string path;
-  std::string tenant;  // empty: the common socket
+  std::string tenant;    // empty: the common socket
   unsigned mode = 0666;  // who may open it
 };
 
 class UnixDoor final : public TenantDoor {
  public:
-  // Binds the path; a stale socket file of a dead daemon is replaced, that of a live one is kAlreadyExists.
+  // Binds the path; a stale socket file of a dead daemon is replaced, that of a live one is
+  // kAlreadyExists.
   // LIFETIME: `reactor` outlives the door and its channels.
-  static absl::StatusOr<std::unique_ptr<UnixDoor>> Open(const UnixDoorOptions& options, Reactor& reactor);
+  static absl::StatusOr<std::unique_ptr<UnixDoor>> Open(const UnixDoorOptions& options,
+                                                        Reactor& reactor);
   ~UnixDoor() override;
 
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override;

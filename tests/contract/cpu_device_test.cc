@@ -69,7 +69,8 @@ class EmulatedWorld final : public HostWorld {
 
 template <class World>
 DeviceWorldMaker Make(const std::string& name, int workers) {
-  return {name, [workers] { return std::make_unique<World>(CpuDeviceOptions{.workers = workers}); }};
+  return {name,
+          [workers] { return std::make_unique<World>(CpuDeviceOptions{.workers = workers}); }};
 }
 
 INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract,

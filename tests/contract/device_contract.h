@@ -99,8 +99,12 @@ TEST_P(DeviceContract, ReducesAllSourcesIntoAllDestinations) {
     const MemSource sources[] = {
         {.address = a->address()}, {.address = b->address()}, {.address = c->address()}};
     std::byte* const destinations[] = {a->address(), out->address()};  // one in place
-    Submit({.sources = sources, .destinations = destinations, .elements = count,
-            .type = DataType::kFloat32, .op = ReduceOp::kSum}, count);
+    Submit({.sources = sources,
+            .destinations = destinations,
+            .elements = count,
+            .type = DataType::kFloat32,
+            .op = ReduceOp::kSum},
+           count);
     PollUntil(count == kSmallFloats ? 1 : 2);
     for (const DeviceMemory* result : {a.get(), out.get()}) {
       const std::vector<float> sums = ReadFloats(*result, count);
@@ -117,8 +121,12 @@ TEST_P(DeviceContract, AppliesAScaleToItsSourceOnly) {
   MemSource sources[] = {{.address = a->address()}, {.address = b->address(), .scaled = true}};
   std::memcpy(&sources[1].scale_bits, &half, sizeof(half));
   std::byte* const destinations[] = {a->address()};
-  Submit({.sources = sources, .destinations = destinations, .elements = kSmallFloats,
-          .type = DataType::kFloat32, .op = ReduceOp::kSum}, 1);
+  Submit({.sources = sources,
+          .destinations = destinations,
+          .elements = kSmallFloats,
+          .type = DataType::kFloat32,
+          .op = ReduceOp::kSum},
+         1);
   PollUntil(1);
   EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
 }
@@ -127,11 +135,16 @@ TEST_P(DeviceContract, DividesAnIntegerSumTowardsZero) {
   const int32_t numbers[] = {-7, 7, 5};
   const auto a = Allocate(sizeof(numbers));
   world_->Write(a->address(), std::as_bytes(std::span(numbers)));
-  const MemSource sources[] = {{.address = a->address()}, {.address = a->address()},
-                               {.address = a->address()}};
+  const MemSource sources[] = {
+      {.address = a->address()}, {.address = a->address()}, {.address = a->address()}};
   std::byte* const destinations[] = {a->address()};
-  Submit({.sources = sources, .destinations = destinations, .elements = 3,
-          .type = DataType::kInt32, .op = ReduceOp::kSum, .finish = Finish::kDivide, .divisor = 2},
+  Submit({.sources = sources,
+          .destinations = destinations,
+          .elements = 3,
+          .type = DataType::kInt32,
+          .op = ReduceOp::kSum,
+          .finish = Finish::kDivide,
+          .divisor = 2},
          1);
   PollUntil(1);
   int32_t results[3];
@@ -144,8 +157,13 @@ TEST_P(DeviceContract, OneSourceIsACopyOfTheSameBits) {
   const auto to = Allocate(kLargeFloats * sizeof(float));
   const MemSource sources[] = {{.address = from->address()}};
   std::byte* const destinations[] = {to->address()};
-  Submit({.sources = sources, .destinations = destinations, .elements = kLargeFloats * 4,
-          .type = DataType::kFloat8e4m3, .op = ReduceOp::kMax, .stream = true}, 1);
+  Submit({.sources = sources,
+          .destinations = destinations,
+          .elements = kLargeFloats * 4,
+          .type = DataType::kFloat8e4m3,
+          .op = ReduceOp::kMax,
+          .stream = true},
+         1);
   PollUntil(1);
   EXPECT_EQ(ReadFloats(*to, kLargeFloats), ReadFloats(*from, kLargeFloats));
 }
@@ -170,8 +188,11 @@ TEST_P(DeviceContract, EveryTokenComesBackExactlyOnce) {
   for (size_t i = 0; i < kOps; ++i) {
     destinations[i] = {outs[i % outs.size()]->address() + (i / outs.size()) % 200 * 512};
     const size_t elements = i % 64 == 0 ? 40'000 : 128;
-    const MemOp op{.sources = sources, .destinations = destinations[i], .elements = elements,
-                   .type = DataType::kFloat32, .op = ReduceOp::kSum};
+    const MemOp op{.sources = sources,
+                   .destinations = destinations[i],
+                   .elements = elements,
+                   .type = DataType::kFloat32,
+                   .op = ReduceOp::kSum};
     Submit(op, i);
     if (i % 64 == 0) PollUntil(i + 1);  // a large one shares its destination with none in flight
   }
@@ -187,7 +208,9 @@ TEST_P(DeviceContract, AFullQueueSaysSoAndRecovers) {
   const auto out = Allocate(kSmallFloats * sizeof(float));
   const MemSource sources[] = {{.address = a->address()}};
   std::byte* const destinations[] = {out->address()};
-  const MemOp op{.sources = sources, .destinations = destinations, .elements = kSmallFloats,
+  const MemOp op{.sources = sources,
+                 .destinations = destinations,
+                 .elements = kSmallFloats,
                  .type = DataType::kFloat32};
   size_t submitted = 0;
   while (submitted < 1'000'000 && device().Submit(op, submitted)) ++submitted;
@@ -209,8 +232,13 @@ TEST_P(DeviceContract, LargeOperationsInFlightTogetherAllArrive) {
     out.push_back(Allocate(kLargeFloats * sizeof(float)));
     sources[k] = {MemSource{.address = in[k]->address()}, MemSource{.address = ones->address()}};
     destinations[k] = {out[k]->address()};
-    Submit({.sources = sources[k], .destinations = destinations[k], .elements = kLargeFloats,
-            .type = DataType::kFloat32, .op = ReduceOp::kSum, .stream = k % 2 == 0}, k);
+    Submit({.sources = sources[k],
+            .destinations = destinations[k],
+            .elements = kLargeFloats,
+            .type = DataType::kFloat32,
+            .op = ReduceOp::kSum,
+            .stream = k % 2 == 0},
+           k);
   }
   PollUntil(kOps);
   for (size_t k = 0; k < kOps; ++k) {
@@ -236,8 +264,11 @@ TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   const auto numbers = Numbers(2048, 4);
   const MemSource sources[] = {{.address = numbers->address()}};
   std::byte* const destinations[] = {(*imported)->address()};
-  Submit({.sources = sources, .destinations = destinations, .elements = 2048,
-          .type = DataType::kFloat32}, 1);
+  Submit({.sources = sources,
+          .destinations = destinations,
+          .elements = 2048,
+          .type = DataType::kFloat32},
+         1);
   PollUntil(1);
   std::vector<float> seen(2048);
   world_->ReadAsTenant(std::as_writable_bytes(std::span(seen)), buffer);
@@ -246,8 +277,10 @@ TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
 
 TEST_P(DeviceContract, RefusesMemoryThatIsShorterThanOffered) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  const auto imported = device().Import(
-      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = uint64_t{1} << 40, .owner = buffer.owner});
+  const auto imported = device().Import({.handle = buffer.handle,
+                                         .fd = UniqueFd(),
+                                         .bytes = uint64_t{1} << 40,
+                                         .owner = buffer.owner});
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 

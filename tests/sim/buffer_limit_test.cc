@@ -1,4 +1,5 @@
-// The limit of a tenant's buffers counts over all its processes, and a process that ends gives back its own.
+// The limit of a tenant's buffers counts over all its processes, and a process that ends gives back
+// its own.
 #include <gtest/gtest.h>
 
 #include <array>

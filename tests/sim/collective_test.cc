@@ -47,7 +47,8 @@ TEST(SimCollective, EveryKindOnEveryLayoutGivesTheRightNumbers) {
       job.Fill(elements);
       job.PostAll(kind, count, root);
       ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << Name(kind) << " count " << count;
-      ASSERT_EQ(job.Wrong(kind, count, root), 0u) << Name(kind) << " count " << count << " root " << root;
+      ASSERT_EQ(job.Wrong(kind, count, root), 0u)
+          << Name(kind) << " count " << count << " root " << root;
     }
   }
 }
@@ -97,7 +98,8 @@ TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
   ASSERT_TRUE(job.Form());
   const std::string local = world.host(0).controller().reports.begin()->second.lanes.front().local;
   ASSERT_TRUE(world.network().CutStream(
-      {world.host(0).address(), static_cast<uint16_t>(std::stoi(local.substr(local.find(':') + 1)))}));
+      {world.host(0).address(),
+       static_cast<uint16_t>(std::stoi(local.substr(local.find(':') + 1)))}));
   world.RunFor(10 * kNsPerSec);
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);
@@ -112,7 +114,8 @@ TEST(SimCollective, ControlLinksThatBreakEndTheCommunicatorWithAText) {
   job.PostAll(OpKind::kAllReduce, 200'000);
   world.RunFor(100 * kNsPerUs);
   world.network().Cut(world.host(0).address(), world.host(1).address());
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
+  ASSERT_TRUE(
+      world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
   EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("host h1 is gone"));
 }
 
@@ -125,7 +128,8 @@ TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
   job.Post(2, OpKind::kAllReduce, 200'000);
   world.RunFor(kNsPerMs);
   job.tenant(1).Kill();
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(2).failed(); }, kNsPerSec));
+  ASSERT_TRUE(
+      world.RunUntil([&] { return job.rank(0).failed() && job.rank(2).failed(); }, kNsPerSec));
   EXPECT_THAT(job.rank(2).failure(), testing::HasSubstr("rank 1"));
   EXPECT_GE(static_cast<int64_t>(job.rank(0).done()), static_cast<int64_t>(wire::kFencePoison));
 }
@@ -140,7 +144,8 @@ TEST(SimFailure, ADeadDaemonFailsTheOtherHosts) {
   job.PostAll(OpKind::kAllReduce, 200'000);
   world.RunFor(200 * kNsPerUs);
   world.host(2).Kill(world.network());
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
+  ASSERT_TRUE(
+      world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }, kNsPerSec));
   bystanders.Fill(1000);
   bystanders.PostAll(OpKind::kAllReduce, 1000);
   ASSERT_TRUE(world.RunUntil([&] { return bystanders.Done(); }));
@@ -198,7 +203,8 @@ TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 50'000), 0u);
     EXPECT_TRUE(world.RunUntil([&] {
       return world.host(0).daemon().communicators() + world.host(1).daemon().communicators() +
-                 world.host(2).daemon().communicators() == 0;
+                 world.host(2).daemon().communicators() ==
+             0;
     }));
   }
 }
@@ -234,8 +240,9 @@ TEST(SimFailure, WhatADaemonHeldForTheDeadIsGone) {
   job.tenant(0).Kill();
   job.tenant(1).Kill();
   ASSERT_TRUE(world.RunUntil([&] {
-    return world.host(0).daemon().communicators() == 0 && world.host(1).daemon().communicators() == 0 &&
-           world.host(0).daemon().sessions() == 0 && world.host(1).daemon().sessions() == 0;
+    return world.host(0).daemon().communicators() == 0 &&
+           world.host(1).daemon().communicators() == 0 && world.host(0).daemon().sessions() == 0 &&
+           world.host(1).daemon().sessions() == 0;
   }));
 }
 

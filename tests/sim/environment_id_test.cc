@@ -33,7 +33,8 @@ class SimEnvironmentId : public testing::Test {
     return tenant.Init(id, ranks, rank);
   }
   bool Formed(const SimRank& rank) {
-    return world_.RunUntil([&] { return rank.answered; }) && rank.status.error == wire::ErrorClass::kNone;
+    return world_.RunUntil([&] { return rank.answered; }) &&
+           rank.status.error == wire::ErrorClass::kNone;
   }
   SimWorld world_{{.seed = 3, .network = {}}};
 };
@@ -42,7 +43,8 @@ TEST_F(SimEnvironmentId, RanksOfOneHostMeetThoughTheyFoundDifferentAddresses) {
   SimRank& a = Init(0, IdAt("10.0.0.1"), 3, 0);
   SimRank& b = Init(0, IdAt("10.0.7.1"), 3, 1);
   SimRank& c = Init(1, IdAt("10.0.0.1"), 3, 2);
-  EXPECT_TRUE(Formed(a) && Formed(b) && Formed(c)) << a.status.text << b.status.text << c.status.text;
+  EXPECT_TRUE(Formed(a) && Formed(b) && Formed(c))
+      << a.status.text << b.status.text << c.status.text;
   EXPECT_EQ(world_.host(0).daemon().communicators(), 1u);
 }
 

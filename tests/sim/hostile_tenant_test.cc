@@ -1,4 +1,5 @@
-// A tenant that writes garbage into its rings and its socket, beside a neighbour whose numbers stay right.
+// A tenant that writes garbage into its rings and its socket, beside a neighbour whose numbers stay
+// right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +12,8 @@
 namespace mccs {
 namespace {
 
-// Each costs the forming of a communicator, as a rank dies of its first bad record; ten times as many go
-// through one ring in rank_endpoint_test.
+// Each costs the forming of a communicator, as a rank dies of its first bad record; ten times as
+// many go through one ring in rank_endpoint_test.
 constexpr int kRecords = 10'000;
 constexpr int kRecordsPerWorld = 1000;
 constexpr int kMessages = 100'000;
@@ -92,13 +93,15 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
   SimWorld world({.seed = seed, .network = {}});
   SimJob neighbour(world, {0, 1}, 4096);
   ASSERT_TRUE(neighbour.Form());
-  const size_t sizes[] = {sizeof(wire::Hello),       sizeof(wire::GetUniqueId), sizeof(wire::RegisterBuffer),
-                          sizeof(wire::ReleaseBuffer), sizeof(wire::CommInit),  sizeof(wire::CommAbort),
-                          sizeof(wire::CommDestroy), 0};
-  const wire::MessageKind kinds[] = {wire::Hello::kKind,         wire::GetUniqueId::kKind,
-                                     wire::RegisterBuffer::kKind, wire::ReleaseBuffer::kKind,
-                                     wire::CommInit::kKind,      wire::CommAbort::kKind,
-                                     wire::CommDestroy::kKind,   static_cast<wire::MessageKind>(99)};
+  const size_t sizes[] = {sizeof(wire::Hello),          sizeof(wire::GetUniqueId),
+                          sizeof(wire::RegisterBuffer), sizeof(wire::ReleaseBuffer),
+                          sizeof(wire::CommInit),       sizeof(wire::CommAbort),
+                          sizeof(wire::CommDestroy),    0};
+  const wire::MessageKind kinds[] = {
+      wire::Hello::kKind,          wire::GetUniqueId::kKind,
+      wire::RegisterBuffer::kKind, wire::ReleaseBuffer::kKind,
+      wire::CommInit::kKind,       wire::CommAbort::kKind,
+      wire::CommDestroy::kKind,    static_cast<wire::MessageKind>(99)};
   uint64_t sessions = 0;
   std::optional<RawTenant> liar;
   std::optional<wire::UniqueId> id;
@@ -113,8 +116,10 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
     std::vector<std::byte> bytes(pick == std::size(sizes) - 1 ? random() % 1100 : sizes[pick]);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
     if (kinds[pick] == wire::CommInit::kKind && random() % 4 != 0) {  // one that is almost right
-      wire::CommInit init = MakeCommInit(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
-      if (random() % 4 == 0) init.unique_id[random() % sizeof(init.unique_id)] = static_cast<uint8_t>(random());
+      wire::CommInit init =
+          MakeCommInit(*id, static_cast<int>(random() % 4), static_cast<int>(random() % 3));
+      if (random() % 4 == 0)
+        init.unique_id[random() % sizeof(init.unique_id)] = static_cast<uint8_t>(random());
       std::memcpy(bytes.data(), &init, sizeof(init));
     }
     if (bytes.size() >= sizeof(wire::MessageHeader) && random() % 100 != 0) {

@@ -1,5 +1,5 @@
-// A rank that goes while the roster is on its way: its daemon no longer forms the communicator, the rendezvous no
-// longer listens, and the other hosts must hear of it all the same, at once.
+// A rank that goes while the roster is on its way: its daemon no longer forms the communicator, the
+// rendezvous no longer listens, and the other hosts must hear of it all the same, at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ class LateRoster : public testing::Test {
     ASSERT_TRUE(world_->RunUntil([&] { return tenants_[0]->has_unique_id(); }));
     const wire::UniqueId common = id != nullptr ? *id : tenants_[0]->unique_id();
     for (int r = 0; r < kRanks; ++r) ranks_.push_back(&tenants_[r]->Init(common, kRanks, r));
-    ASSERT_TRUE(world_->RunUntil([&] { return world_->host(0).log().Contains("all 3 ranks have joined"); }));
+    ASSERT_TRUE(world_->RunUntil(
+        [&] { return world_->host(0).log().Contains("all 3 ranks have joined"); }));
   }
 
   void ExpectTheOthersHearPromptly(int gone) {

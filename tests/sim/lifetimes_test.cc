@@ -1,4 +1,5 @@
-// Beginnings and ends: communicators that form, fail, are aborted and destroyed in every order, and many at once.
+// Beginnings and ends: communicators that form, fail, are aborted and destroyed in every order, and
+// many at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,7 +112,8 @@ TEST(SimLifetimes, InitGivesUpAfterItsTimeAndNamesTheMissing) {
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
 }
 
-// Rank 1 gives up; rank 0, which would wait on, hears what rank 1 was missing and not just that it went.
+// Rank 1 gives up; rank 0, which would wait on, hears what rank 1 was missing and not just that it
+// went.
 TEST(SimLifetimes, WhoGivesUpTellsTheOthersWhy) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -122,7 +124,8 @@ TEST(SimLifetimes, WhoGivesUpTellsTheOthersWhy) {
     ASSERT_TRUE(world.RunUntil([&] { return patient.has_unique_id(); }));
     SimRank& waits = patient.Init(patient.unique_id(), 3, 0);
     SimRank& gives_up = hasty.Init(patient.unique_id(), 3, 1, 1000);
-    ASSERT_TRUE(world.RunUntil([&] { return gives_up.answered && waits.answered; }, 1100 * kNsPerMs));
+    ASSERT_TRUE(
+        world.RunUntil([&] { return gives_up.answered && waits.answered; }, 1100 * kNsPerMs));
     for (const SimRank* rank : {&waits, &gives_up}) {
       EXPECT_THAT(rank->status.text, HasSubstr("rank 2 has not joined"));
     }
@@ -137,7 +140,8 @@ TEST(SimLifetimes, TheDaemonOfTheLeaderDies) {
   job.PostAll(OpKind::kAllReduce, 60'000);
   world.RunFor(200 * kNsPerUs);
   world.host(0).Kill(world.network());
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed() && job.rank(2).failed(); }, kNsPerSec));
+  ASSERT_TRUE(
+      world.RunUntil([&] { return job.rank(1).failed() && job.rank(2).failed(); }, kNsPerSec));
   for (int r : {1, 2}) {
     EXPECT_THAT(job.rank(r).failure(), HasSubstr("host h0"));
     job.tenant(r).Kill();
@@ -157,7 +161,8 @@ TEST(SimLifetimes, TheDaemonOfTheRendezvousDiesWhileForming) {
     world.host(0).Kill(world.network());
     ASSERT_TRUE(world.RunUntil(
         [&] {
-          return (job.rank(1).answered || job.rank(1).failed()) && (job.rank(2).answered || job.rank(2).failed());
+          return (job.rank(1).answered || job.rank(1).failed()) &&
+                 (job.rank(2).answered || job.rank(2).failed());
         },
         60 * kNsPerSec));
   }
@@ -175,7 +180,8 @@ TEST(SimLifetimes, APartitionWhileFormingHeals) {
     world.network().Part(world.host(a).address(), world.host(b).address());
     world.RunFor(3 * kNsPerSec);
     world.network().Heal(world.host(a).address(), world.host(b).address());
-    ASSERT_TRUE(world.RunUntil([&] { return job.Formed(); }, 60 * kNsPerSec)) << job.rank(0).status.text;
+    ASSERT_TRUE(world.RunUntil([&] { return job.Formed(); }, 60 * kNsPerSec))
+        << job.rank(0).status.text;
     job.Fill(1000);
     job.PostAll(OpKind::kAllReduce, 1000);
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
@@ -208,7 +214,8 @@ TEST(SimLifetimes, TwoCommunicatorsWithOppositePostingOrders) {
 TEST(SimLifetimes, HundredsOfCommunicators) {
   SimWorld world({.seed = 9, .network = {}});
   std::vector<std::unique_ptr<SimJob>> jobs;
-  for (int i = 0; i < 200; ++i) jobs.push_back(std::make_unique<SimJob>(world, std::vector<int>{0, 1}, 4096));
+  for (int i = 0; i < 200; ++i)
+    jobs.push_back(std::make_unique<SimJob>(world, std::vector<int>{0, 1}, 4096));
   for (auto& job : jobs) ASSERT_TRUE(job->Begin());
   auto all = [&](auto holds) { return std::all_of(jobs.begin(), jobs.end(), holds); };
   ASSERT_TRUE(world.RunUntil([&] { return all([](const auto& job) { return job->Formed(); }); }));

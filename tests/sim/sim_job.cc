@@ -27,13 +27,15 @@ bool SimJob::Begin(uint32_t init_timeout_ms) {
   members_.front().tenant->AskUniqueId();
   for (Member& member : members_) {
     for (std::vector<float>* buffer : {&member.input, &member.output}) {
-      member.tenant->Register(reinterpret_cast<std::byte*>(buffer->data()), buffer->size() * sizeof(float));
+      member.tenant->Register(reinterpret_cast<std::byte*>(buffer->data()),
+                              buffer->size() * sizeof(float));
     }
   }
   if (!world_.RunUntil([&] { return members_.front().tenant->has_unique_id(); })) return false;
   for (int r = 0; r < ranks(); ++r) {
     Member& member = members_[static_cast<size_t>(r)];
-    member.rank = &member.tenant->Init(members_.front().tenant->unique_id(), ranks(), r, init_timeout_ms);
+    member.rank =
+        &member.tenant->Init(members_.front().tenant->unique_id(), ranks(), r, init_timeout_ms);
   }
   return true;
 }
@@ -45,19 +47,23 @@ bool SimJob::Formed() const {
 }
 
 bool SimJob::Ended() const {
-  return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.rank->ended; });
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const Member& m) { return m.rank->ended; });
 }
 
 void SimJob::Fill(uint64_t count) {
   for (int r = 0; r < ranks(); ++r) {
     Member& member = members_[static_cast<size_t>(r)];
-    for (uint64_t i = 0; i < count && i < member.input.size(); ++i) member.input[i] = InputValue(r, i);
+    for (uint64_t i = 0; i < count && i < member.input.size(); ++i)
+      member.input[i] = InputValue(r, i);
     std::fill(member.output.begin(), member.output.end(), kUnwritten);
   }
 }
 
 wire::BufferRef SimJob::RefOf(const Member& member, const std::vector<float>& buffer) const {
-  return {.id = member.tenant->BufferAt(reinterpret_cast<const std::byte*>(buffer.data())), .reserved = 0, .offset = 0};
+  return {.id = member.tenant->BufferAt(reinterpret_cast<const std::byte*>(buffer.data())),
+          .reserved = 0,
+          .offset = 0};
 }
 
 void SimJob::Post(int r, OpKind kind, uint64_t count, int root) {
@@ -80,8 +86,10 @@ bool SimJob::Done() const {
 
 float SimJob::Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root) const {
   switch (kind) {
-    case OpKind::kAllGather: return InputValue(static_cast<int>(i / count), i % count);
-    case OpKind::kBroadcast: return InputValue(root, i);
+    case OpKind::kAllGather:
+      return InputValue(static_cast<int>(i / count), i % count);
+    case OpKind::kBroadcast:
+      return InputValue(root, i);
     default: {
       const uint64_t at = kind == OpKind::kReduceScatter ? i + count * static_cast<uint64_t>(r) : i;
       float sum = 0;

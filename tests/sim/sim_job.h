@@ -1,4 +1,5 @@
-// A job in the simulated world: one process per rank, one communicator, buffers with known contents.
+// A job in the simulated world: one process per rank, one communicator, buffers with known
+// contents.
 #ifndef MCCS_TESTS_SIM_SIM_JOB_H_
 #define MCCS_TESTS_SIM_SIM_JOB_H_
 

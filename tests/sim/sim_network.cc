@@ -105,13 +105,15 @@ class SimHost final : public Network {
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
     if (at.host != name_ && !at.host.empty() && at.host != "0.0.0.0") {
-      return absl::InvalidArgumentError(absl::StrCat("listening at ", ToString(at), ": no address of this host"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("listening at ", ToString(at), ": no address of this host"));
     }
     return network_.Listen(name_, at.port);
   }
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override {
-    return network_.Open(name_, IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to, options);
+    return network_.Open(name_, IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to,
+                         options);
   }
   bool Poll() override { return network_.changed_.erase(name_) > 0; }
 
@@ -168,7 +170,8 @@ int SimNetwork::Cut(const std::string& a, const std::string& b) {
 bool SimNetwork::CutStream(const Endpoint& opened_from) {
   for (const std::weak_ptr<Stream>& weak : streams_) {
     const std::shared_ptr<Stream> stream = weak.lock();
-    if (stream == nullptr || !stream->broken.empty() || stream->endpoints[0] != opened_from) continue;
+    if (stream == nullptr || !stream->broken.empty() || stream->endpoints[0] != opened_from)
+      continue;
     Break(*stream, "cut");
     return true;
   }

@@ -58,7 +58,8 @@ class SimNetwork {
   // Breaks every open stream between two hosts (either order; what was on its way is lost). Both
   // ends see it at once. Returns how many there were.
   int Cut(const std::string& a, const std::string& b);
-  // Breaks the one stream that was opened from this end, and nothing else. False when there is none.
+  // Breaks the one stream that was opened from this end, and nothing else. False when there is
+  // none.
   bool CutStream(const Endpoint& opened_from);
   // Breaks every stream of a host and closes its listeners to others: as if it lost its power.
   int CutHost(const std::string& host);

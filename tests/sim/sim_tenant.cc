@@ -103,7 +103,9 @@ void SimTenant::Take(SimPipe::Answer answer) {
   wire::MessageHeader header;
   std::memcpy(&header, answer.bytes.data(), sizeof(header));
   switch (header.kind) {
-    case wire::MessageKind::kHelloReply: session_ = MapFirst(answer); break;
+    case wire::MessageKind::kHelloReply:
+      session_ = MapFirst(answer);
+      break;
     case wire::MessageKind::kUniqueIdReply:
       std::memcpy(&unique_id_, As<wire::UniqueIdReply>(answer).unique_id, sizeof(unique_id_));
       break;
@@ -126,7 +128,8 @@ void SimTenant::Take(SimPipe::Answer answer) {
     case wire::MessageKind::kDone:
       for (SimRank& rank : ranks_) rank.ended |= rank.end_request == header.request;
       break;
-    default: break;
+    default:
+      break;
   }
 }
 

@@ -1,5 +1,5 @@
-// A tenant process of the simulated world: speaks proto/shim_control.h over a queue and posts work into
-// the shared regions, as the shim does, and waits for nothing.
+// A tenant process of the simulated world: speaks proto/shim_control.h over a queue and posts work
+// into the shared regions, as the shim does, and waits for nothing.
 //
 // THREAD: one, the world's.
 #ifndef MCCS_TESTS_SIM_SIM_TENANT_H_
@@ -29,7 +29,7 @@ struct SimPipe {
     std::vector<UniqueFd> fds;
   };
   std::deque<Answer> to_tenant;
-  bool dead = false;  // the process has ended
+  bool dead = false;           // the process has ended
   size_t capacity = 1u << 20;  // answers that it leaves unread
 };
 
@@ -50,7 +50,7 @@ struct SimRank {
   wire::ReplyStatus status{};
   uint32_t handle = 0;
   SharedRegion memory;
-  uint64_t posted = 0;  // calls
+  uint64_t posted = 0;       // calls
   uint64_t end_request = 0;  // Destroy or Abort
   bool ended = false;        // that was answered
 

@@ -22,7 +22,8 @@ bool SimLog::Contains(std::string_view text) const {
 void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); }
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network)
-    : address_(absl::StrCat("10.0.0.", index + 1)), random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
+    : address_(absl::StrCat("10.0.0.", index + 1)),
+      random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
   auto importer = std::make_unique<LocalImporter>();
   importer_ = importer.get();
   device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer));

@@ -1,5 +1,5 @@
-// Hosts with the production daemon, a simulated clock and a network in memory, in one thread: what happens
-// depends on the seed alone.
+// Hosts with the production daemon, a simulated clock and a network in memory, in one thread: what
+// happens depends on the seed alone.
 //
 // THREAD: one.
 #ifndef MCCS_TESTS_SIM_SIM_WORLD_H_

@@ -9,15 +9,18 @@ namespace {
 using testing::HasSubstr;
 
 TEST(NumericAddress, IsDigitsOfEitherFamilyAndNothingElse) {
-  for (const char* good : {"10.0.0.1", "::1", "fe80::1", "::ffff:10.0.0.1"}) EXPECT_TRUE(IsNumericAddress(good)) << good;
+  for (const char* good : {"10.0.0.1", "::1", "fe80::1", "::ffff:10.0.0.1"})
+    EXPECT_TRUE(IsNumericAddress(good)) << good;
   for (const char* bad : {"", "localhost", "10.0.0", "[::1]", "fe80::1%lo", "10.0.0.1 "}) {
     EXPECT_FALSE(IsNumericAddress(bad)) << bad;
   }
 }
 
 TEST(LoopbackAddress, IsAWholeNetworkInIpv4) {
-  for (const char* good : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopbackAddress(good)) << good;
-  for (const char* bad : {"", "localhost", "128.0.0.1", "10.127.0.1", "::"}) EXPECT_FALSE(IsLoopbackAddress(bad)) << bad;
+  for (const char* good : {"127.0.0.1", "127.0.1.1", "::1"})
+    EXPECT_TRUE(IsLoopbackAddress(good)) << good;
+  for (const char* bad : {"", "localhost", "128.0.0.1", "10.127.0.1", "::"})
+    EXPECT_FALSE(IsLoopbackAddress(bad)) << bad;
 }
 
 TEST(LookUpHost, PrefersIpv4) { EXPECT_EQ(*LookUpHost("localhost"), "127.0.0.1"); }

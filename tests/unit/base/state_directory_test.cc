@@ -13,7 +13,9 @@ namespace {
 
 class StateDirectoryTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
+  void TearDown() override {
+    std::filesystem::remove_all(std::filesystem::path(path_).parent_path());
+  }
   std::string Line(const std::string& name) {
     std::string text;
     std::ifstream(path_ + "/" + name) >> text;
@@ -30,7 +32,8 @@ TEST_F(StateDirectoryTest, FilesAreThereWhileTheirOwnerLives) {
     EXPECT_FALSE(std::filesystem::exists(path_ + "/endpoint")) << "not ready yet";
     ASSERT_TRUE((*state)->Publish("10.0.0.1:7400").ok());
     EXPECT_EQ(Line("endpoint"), "10.0.0.1:7400");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 2) << "no drafts are left";
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 2)
+        << "no drafts are left";
   }
   EXPECT_TRUE(std::filesystem::is_empty(path_));
 }

@@ -16,10 +16,10 @@
 namespace mccs {
 
 struct FakeWire {
-  std::string written;      // by the code under test
-  std::string to_read;      // by it
+  std::string written;  // by the code under test
+  std::string to_read;  // by it
   size_t read_at_once = 1 << 20;
-  size_t room = 1 << 30;    // bytes that it may still write
+  size_t room = 1 << 30;  // bytes that it may still write
   bool write_broken = false;
   bool read_broken = false;  // after to_read
 
@@ -47,7 +47,8 @@ class FakeConnection final : public Connection {
     return total;
   }
   absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override {
-    if (wire_->to_read.empty() && wire_->read_broken) return absl::UnavailableError("closed by the peer");
+    if (wire_->to_read.empty() && wire_->read_broken)
+      return absl::UnavailableError("closed by the peer");
     const size_t take = std::min({pieces[0].iov_len, wire_->to_read.size(), wire_->read_at_once});
     std::memcpy(pieces[0].iov_base, wire_->to_read.data(), take);
     wire_->to_read.erase(0, take);

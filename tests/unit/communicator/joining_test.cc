@@ -1,5 +1,5 @@
-// The member's side of a rendezvous, against a rendezvous that the test plays on a simulated network. Time goes from
-// event to event and from deadline to deadline, as the engine's does.
+// The member's side of a rendezvous, against a rendezvous that the test plays on a simulated
+// network. Time goes from event to event and from deadline to deadline, as the engine's does.
 #include "service/communicator/joining.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,8 @@ class JoiningTest : public testing::Test {
     door_ = std::make_unique<PeerListener>(
         std::move(*network_.HostNetwork(kThere).Listen({kThere, kPort})),
         [this](const Preamble& preamble) -> std::optional<Secret> {
-          if (preamble.purpose != ConnectionPurpose::kJoin || preamble.comm_id != kId) return std::nullopt;
+          if (preamble.purpose != ConnectionPurpose::kJoin || preamble.comm_id != kId)
+            return std::nullopt;
           return secret_there_;
         },
         random_, *quiet_, limits);
@@ -74,7 +75,8 @@ class JoiningTest : public testing::Test {
     started_ = clock_.Now();
   }
 
-  // Both ends take turns until `done`, or the member's answer has come; false when neither came in time.
+  // Both ends take turns until `done`, or the member's answer has come; false when neither came in
+  // time.
   bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
     const MonotonicNs limit = clock_.Now() + limit_ns;
     for (;;) {
@@ -109,7 +111,8 @@ class JoiningTest : public testing::Test {
 
   void Serve() {
     if (door_ != nullptr) {
-      for (Peer& peer : door_->Poll(clock_.Now())) link_ = std::make_unique<PeerLink>(std::move(peer.connection));
+      for (Peer& peer : door_->Poll(clock_.Now()))
+        link_ = std::make_unique<PeerLink>(std::move(peer.connection));
     }
     if (link_ == nullptr) return;
     link_->Poll();
@@ -178,7 +181,9 @@ TEST_F(JoiningTest, WhereNobodyListensIsAnErrorThatNamesThePlace) {
   Start();
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
-  EXPECT_THAT(error(), HasSubstr("cannot reach the rendezvous of communicator 000000000000002a at 10.0.0.2:7000"));
+  EXPECT_THAT(
+      error(),
+      HasSubstr("cannot reach the rendezvous of communicator 000000000000002a at 10.0.0.2:7000"));
 }
 
 TEST_F(JoiningTest, AnIdThatCanBeGuessedIsDialledUntilSomebodyListens) {
@@ -207,14 +212,14 @@ TEST_F(JoiningTest, AMeetingThatIsNotKnownThereIsAnErrorOrTriedAgain) {
     door_.reset();
     Open({.patience = {.lookup_ns = kNsPerSec}});
     status_ = absl::OkStatus();
-    joining_ = std::make_unique<Joining>(
-        JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
-                       .dial = {.to = {kThere, kPort},
-                                .connect = {},
-                                .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
-                                .secret = Secret{}},
-                       .keep_dialling = keep_dialling,
-                       .log = &log_});
+    joining_ = std::make_unique<Joining>(JoiningOptions{
+        .access = {&network_.HostNetwork(kHere), &random_, &clock_},
+        .dial = {.to = {kThere, kPort},
+                 .connect = {},
+                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
+                 .secret = Secret{}},
+        .keep_dialling = keep_dialling,
+        .log = &log_});
     EXPECT_EQ(RunToError(10 * kNsPerSec), !keep_dialling) << status_;
   }
 }
@@ -248,7 +253,8 @@ TEST_F(JoiningTest, ARendezvousThatEndsIsNamed) {
   network_.CutHost(kThere);
   ASSERT_TRUE(RunToError());
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
-  EXPECT_THAT(error(), HasSubstr("the rendezvous of communicator 000000000000002a at 10.0.0.2:7000 ended"));
+  EXPECT_THAT(error(),
+              HasSubstr("the rendezvous of communicator 000000000000002a at 10.0.0.2:7000 ended"));
 }
 
 TEST_F(JoiningTest, ALostRendezvousIsNotDialledAgain) {
@@ -278,7 +284,8 @@ TEST_F(JoiningTest, DescribesWhoIsMissingAtEachStage) {
                {Waiting({3}, 1), "rank 3 and 1 more have not joined"}};
   for (const auto& c : cases) {
     link_->Send(c.waiting);
-    EXPECT_TRUE(Run([&] { return joining_->DescribeMissing() == c.text; })) << joining_->DescribeMissing();
+    EXPECT_TRUE(Run([&] { return joining_->DescribeMissing() == c.text; }))
+        << joining_->DescribeMissing();
   }
 }
 
@@ -304,7 +311,8 @@ TEST_F(JoiningTest, TheLogNamesTheMissingAfterFiveSecondsAndThenEveryMinute) {
   EXPECT_TRUE(log_.lines.empty());
   Run([] { return false; }, 20 * kNsPerMs);
   ASSERT_EQ(log_.lines.size(), 1u);
-  EXPECT_THAT(log_.lines[0], HasSubstr("communicator 000000000000002a is still forming: rank 3 has not joined"));
+  EXPECT_THAT(log_.lines[0],
+              HasSubstr("communicator 000000000000002a is still forming: rank 3 has not joined"));
   Run([] { return false; }, 3 * kMissingLogEveryNs);
   EXPECT_EQ(log_.lines.size(), 4u);
 }

@@ -1,5 +1,5 @@
-// The lanes of a communicator of two hosts over a simulated network. Time goes from event to event and from deadline to
-// deadline, as the engine's does.
+// The lanes of a communicator of two hosts over a simulated network. Time goes from event to event
+// and from deadline to deadline, as the engine's does.
 #include "service/communicator/lane_set.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,9 @@ std::string AddressOf(int host) { return "10.0.0." + std::to_string(host + 1); }
 
 class NoMemory final : public Device {
  public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override { return Exhausted(); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override {
+    return Exhausted();
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override { return Exhausted(); }
   bool Submit(const MemOp&, MemToken) override { return false; }
   size_t Poll(std::span<MemToken>) override { return 0; }
@@ -42,13 +44,16 @@ class NoMemory final : public Device {
   static absl::Status Exhausted() { return absl::ResourceExhaustedError("no memory"); }
 };
 
-// A host whose source ports are in use for a while: Connect fails at once, and nothing ever arrives to say that they
-// are free again.
+// A host whose source ports are in use for a while: Connect fails at once, and nothing ever arrives
+// to say that they are free again.
 class BusyPorts final : public Network {
  public:
   BusyPorts(Network& real, const Clock& clock) : real_(real), clock_(clock) {}
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override { return real_.Listen(at); }
-  absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to, const ConnectOptions& options) override {
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
+    return real_.Listen(at);
+  }
+  absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
+                                                      const ConnectOptions& options) override {
     if (clock_.Now() >= busy_until) return real_.Connect(to, options);
     ++refused;
     return absl::AlreadyExistsError("source port in use");
@@ -72,7 +77,8 @@ class LaneSetTest : public testing::Test {
   };
 
   LaneSetOptions OptionsOf(int h) {
-    Network* network = h == 0 ? static_cast<Network*>(&dialler_) : &network_.HostNetwork(AddressOf(h));
+    Network* network =
+        h == 0 ? static_cast<Network*>(&dialler_) : &network_.HostNetwork(AddressOf(h));
     LaneSetOptions options{.access = {network, &random_, &clock_},
                            .transport = &transport_,
                            .device = &device_,
@@ -85,8 +91,9 @@ class LaneSetTest : public testing::Test {
     options.strategy.lanes = kShape;
     for (uint16_t c = 0; c < kChannels; ++c) {
       const auto first = static_cast<uint16_t>(kSourcePort + 2 * c);
-      options.strategy.channels.push_back({.ring = {HostIndex(0), HostIndex(1)},
-                                           .source_ports = {first, static_cast<uint16_t>(first + 1)}});
+      options.strategy.channels.push_back(
+          {.ring = {HostIndex(0), HostIndex(1)},
+           .source_ports = {first, static_cast<uint16_t>(first + 1)}});
     }
     return options;
   }
@@ -101,7 +108,8 @@ class LaneSetTest : public testing::Test {
   void OpenAll() {
     for (int h : {0, 1}) OpenDoor(h);
     for (int h : {0, 1}) Make(h);
-    ASSERT_TRUE(Run([&] { return lanes(0).ready() && lanes(1).ready(); })) << lanes(0).DescribeMissing();
+    ASSERT_TRUE(Run([&] { return lanes(0).ready() && lanes(1).ready(); }))
+        << lanes(0).DescribeMissing();
   }
 
   bool PollAll() {
@@ -130,7 +138,8 @@ class LaneSetTest : public testing::Test {
       if (done()) return true;
       MonotonicNs next = network_.NextEventTime().value_or(limit);
       for (const Host& host : hosts_) {
-        if (host.lanes != nullptr && host.status.ok()) next = std::min(next, host.lanes->NextDeadline());
+        if (host.lanes != nullptr && host.status.ok())
+          next = std::min(next, host.lanes->NextDeadline());
       }
       next = std::max(next, clock_.Now() + 1);
       if (next > limit) {
@@ -169,7 +178,9 @@ class LaneSetTest : public testing::Test {
   }
 
   LaneSet& lanes(int h) { return *hosts_[h].lanes; }
-  const ChannelResources& channel_of(int h, int c) { return lanes(h).resources()[static_cast<size_t>(c)]; }
+  const ChannelResources& channel_of(int h, int c) {
+    return lanes(h).resources()[static_cast<size_t>(c)];
+  }
   CommunicatorStats::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
 
   SimClock clock_;
@@ -214,7 +225,8 @@ TEST_F(LaneSetTest, LanesLeaveFromTheSourcePortsOfTheStrategy) {
 
 TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
   LaneSetOptions options = OptionsOf(0);
-  for (ChannelStrategy& channel : options.strategy.channels) channel = {.ring = {HostIndex(0)}, .source_ports = {}};
+  for (ChannelStrategy& channel : options.strategy.channels)
+    channel = {.ring = {HostIndex(0)}, .source_ports = {}};
   auto set = std::move(*LaneSet::Make(options));
   EXPECT_TRUE(set->ready());
   const auto moved = set->Poll();
@@ -233,7 +245,8 @@ TEST_F(LaneSetTest, NamesTheLanesThatAreNotUp) {
   Make(0);  // host 1 answers, but has no lanes of its own
   ASSERT_FALSE(Run([&] { return lanes(0).ready(); }));
   EXPECT_TRUE(hosts_[0].status.ok());
-  EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400");
+  EXPECT_EQ(lanes(0).DescribeMissing(),
+            "channel 0 from 10.0.0.2:7400, channel 1 from 10.0.0.2:7400");
 }
 
 TEST_F(LaneSetTest, AFirstConnectionThatIsRefusedIsAnError) {
@@ -281,7 +294,8 @@ TEST_F(LaneSetTest, OnOneHostEveryConnectionIsClosed) {
   options.strategy.channels = {{.ring = {HostIndex(0)}, .source_ports = {}}};
   auto set = std::move(*LaneSet::Make(options));
   auto wire = std::make_shared<FakeWire>();
-  set->Accept({.purpose = ConnectionPurpose::kLane, .epoch = Epoch(1)}, std::make_unique<FakeConnection>(wire));
+  set->Accept({.purpose = ConnectionPurpose::kLane, .epoch = Epoch(1)},
+              std::make_unique<FakeConnection>(wire));
   EXPECT_EQ(wire.use_count(), 1);
 }
 
@@ -318,7 +332,8 @@ TEST_F(LaneSetTest, APeerThatBreaksTheLaneProtocolFailsTheSetAtOnce) {
                   std::make_unique<FakeConnection>(wire));
   ASSERT_TRUE(RunToError(1));
   EXPECT_TRUE(absl::IsDataLoss(hosts_[1].status)) << hosts_[1].status;
-  EXPECT_THAT(std::string(hosts_[1].status.message()), HasSubstr("lane of channel 1 with host 10.0.0.1:7400"));
+  EXPECT_THAT(std::string(hosts_[1].status.message()),
+              HasSubstr("lane of channel 1 with host 10.0.0.1:7400"));
   EXPECT_EQ(clock_.Now(), before);
 }
 
@@ -343,7 +358,8 @@ TEST_F(LaneSetTest, ABrokenConnectionIsReplacedAndNoSliceIsLostOrDoubled) {
   EXPECT_GE(sent, 10);
   EXPECT_FALSE(Take(1, 0).has_value());
   EXPECT_EQ(StatsOf(0, 0).reconnects, 5u);
-  EXPECT_EQ(StatsOf(0, 0).local, ToString(Endpoint{AddressOf(0), kSourcePort})) << "the route stays";
+  EXPECT_EQ(StatsOf(0, 0).local, ToString(Endpoint{AddressOf(0), kSourcePort}))
+      << "the route stays";
   for (const Host& host : hosts_) EXPECT_TRUE(host.status.ok()) << host.status;
 }
 
@@ -357,7 +373,8 @@ TEST_F(LaneSetTest, ALaneThatIsBrokenIsNamedUntilItIsReplaced) {
   EXPECT_TRUE(lanes(0).ready()) << "it has had its first connection";
   EXPECT_THAT(StatsOf(0, 0).state, HasSubstr("stalled"));
   network_.Heal(AddressOf(0), AddressOf(1));
-  EXPECT_TRUE(Run([&] { return lanes(0).DescribeMissing().empty() && lanes(1).DescribeMissing().empty(); }));
+  EXPECT_TRUE(Run(
+      [&] { return lanes(0).DescribeMissing().empty() && lanes(1).DescribeMissing().empty(); }));
 }
 
 TEST_F(LaneSetTest, ABreakThatHealsWithinThePatienceIsNoFailure) {
@@ -430,9 +447,11 @@ TEST_F(LaneSetTest, AnExcusedHostMayGoAndNothingWaitsForIt) {
   hosts_[1].lanes.reset();
   hosts_[1].door.reset();
   network_.CutHost(AddressOf(1));
-  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs)) << hosts_[0].status;
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+      << hosts_[0].status;
   EXPECT_TRUE(lanes(0).drained());
-  EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max()) << "the engine may sleep";
+  EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max())
+      << "the engine may sleep";
 }
 
 TEST_F(LaneSetTest, AHostThatGoesBeforeItIsExcusedIsForgivenWithinThePatience) {
@@ -442,7 +461,8 @@ TEST_F(LaneSetTest, AHostThatGoesBeforeItIsExcusedIsForgivenWithinThePatience) {
   network_.CutHost(AddressOf(1));
   Run([] { return false; }, kLanePatienceNs / 2);
   lanes(0).Excuse(HostIndex(1));
-  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs)) << hosts_[0].status;
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+      << hosts_[0].status;
   EXPECT_EQ(lanes(0).NextDeadline(), std::numeric_limits<MonotonicNs>::max());
 }
 

@@ -1,5 +1,5 @@
-// A host that gives up while its communicator forms says why, and keeps its link until that has been heard. The
-// rendezvous is the test: it hears the last words and answers when it likes.
+// A host that gives up while its communicator forms says why, and keeps its link until that has
+// been heard. The rendezvous is the test: it hears the last words and answers when it likes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// A tenant's unique id names its rendezvous. Here that is no daemon but a liar, who then plays the leader too.
+// A tenant's unique id names its rendezvous. Here that is no daemon but a liar, who then plays the
+// leader too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,13 +19,15 @@ constexpr uint64_t kCommId = 0x1a;
 
 class LyingPeerTest : public testing::Test {
  protected:
-  LyingPeerTest() : world_({.seed = 1, .hosts = 1, .network = {}}), tenant_(world_, 0, {"blue", 500}) {
+  LyingPeerTest()
+      : world_({.seed = 1, .hosts = 1, .network = {}}), tenant_(world_, 0, {"blue", 500}) {
     door_ = std::make_unique<PeerListener>(
         std::move(*world_.network().HostNetwork(kLiar).Listen({kLiar, 7000})),
         [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
   }
 
-  // Joins as rank 1 of 2 and says `words` to the daemon when it comes for `purpose`; the answer to init.
+  // Joins as rank 1 of 2 and says `words` to the daemon when it comes for `purpose`; the answer to
+  // init.
   std::string Init(ConnectionPurpose purpose, const peer::Message& words) {
     wire::UniqueId id{};
     id.magic = wire::kUniqueIdMagic;
@@ -100,7 +103,8 @@ TEST_F(LyingPeerTest, DeparturesOfNobodyEndTheCommunicatorNotTheDaemon) {
   for (int rank : {-1, 1, 2, 1 << 30}) {
     peer::Message words;
     words.mutable_departed()->set_rank(rank);
-    EXPECT_THAT(Init(ConnectionPurpose::kMember, words), testing::HasSubstr("not its to say")) << rank;
+    EXPECT_THAT(Init(ConnectionPurpose::kMember, words), testing::HasSubstr("not its to say"))
+        << rank;
   }
 }
 
@@ -120,12 +124,24 @@ TEST_F(LyingPeerTest, RandomRostersAreRefused) {
     peer::Message words = GoodRoster();
     peer::Roster& roster = *words.mutable_roster();
     switch (random() % 6) {
-      case 0: roster.set_comm_id(random()); break;
-      case 1: roster.clear_hosts(); break;
-      case 2: roster.mutable_hosts(static_cast<int>(random() % 2))->clear_ranks(); break;
-      case 3: roster.mutable_hosts(0)->mutable_ranks(0)->set_rank(static_cast<int>(1 + random() % 1000)); break;
-      case 4: roster.mutable_hosts(1)->add_ranks()->set_rank(static_cast<int>(random())); break;
-      case 5: roster.set_tenant("red"); break;
+      case 0:
+        roster.set_comm_id(random());
+        break;
+      case 1:
+        roster.clear_hosts();
+        break;
+      case 2:
+        roster.mutable_hosts(static_cast<int>(random() % 2))->clear_ranks();
+        break;
+      case 3:
+        roster.mutable_hosts(0)->mutable_ranks(0)->set_rank(static_cast<int>(1 + random() % 1000));
+        break;
+      case 4:
+        roster.mutable_hosts(1)->add_ranks()->set_rank(static_cast<int>(random()));
+        break;
+      case 5:
+        roster.set_tenant("red");
+        break;
     }
     ASSERT_THAT(Init(ConnectionPurpose::kJoin, words), testing::HasSubstr("roster that cannot be"))
         << words.ShortDebugString();

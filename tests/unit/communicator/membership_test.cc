@@ -68,7 +68,8 @@ TEST(Membership, RefusesNoHostsAndHostsWithoutRanks) {
 TEST(Membership, RefusesMoreRanksOnOneHostThanAPlanServes) {
   std::vector<int> many(kMaxLocalRanks + 1);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int>(i);
-  EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)), HasSubstr("can be served"));
+  EXPECT_THAT(Refusal(Roster({many}), Expect(kMaxLocalRanks + 1, many)),
+              HasSubstr("can be served"));
 }
 
 TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {

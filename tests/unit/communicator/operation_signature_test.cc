@@ -8,7 +8,11 @@ namespace mccs {
 namespace {
 
 PostedOperation Call(OpKind kind) {
-  return {.kind = kind, .type = DataType::kFloat32, .redop = ReduceOp::kMax, .root = Rank(3), .count = 1024};
+  return {.kind = kind,
+          .type = DataType::kFloat32,
+          .redop = ReduceOp::kMax,
+          .root = Rank(3),
+          .count = 1024};
 }
 
 TEST(OperationSignature, SurvivesTheWire) {
@@ -40,9 +44,12 @@ TEST(OperationSignature, IgnoresWhereTheBuffersLie) {
 }
 
 TEST(OperationSignature, DescribesWhatMattersForTheKind) {
-  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllGather), 17)), "all_gather #17 count 1024 type float32");
-  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllReduce), 1)), "all_reduce #1 count 1024 type float32 op max");
-  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kBroadcast), 1)), "broadcast #1 count 1024 type float32 root 3");
+  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllGather), 17)),
+            "all_gather #17 count 1024 type float32");
+  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kAllReduce), 1)),
+            "all_reduce #1 count 1024 type float32 op max");
+  EXPECT_EQ(Describe(SignatureOf(Call(OpKind::kBroadcast), 1)),
+            "broadcast #1 count 1024 type float32 root 3");
 }
 
 // A tag comes from a peer and may be anything.

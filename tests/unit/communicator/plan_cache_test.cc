@@ -30,16 +30,20 @@ TEST_F(PlanCacheTest, KeepsEachPlan) {
 
 TEST_F(PlanCacheTest, TellsRootsAndScalesApart) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
-  const auto one = *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
+  const auto one =
+      *cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(1), .scaled = false});
   EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(2), .scaled = false}), one);
-  const auto plain = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
-  EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = true}), plain);
+  const auto plain =
+      *cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = false});
+  EXPECT_NE(*cache.GetOrBuild({.kind = OpKind::kAllReduce, .root = Rank(0), .scaled = true}),
+            plain);
 }
 
 TEST_F(PlanCacheTest, AKindThatHasNoPlanIsAStatusEveryTime) {
   PlanCache cache(layout_, strategy_, HostIndex(0));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
+    EXPECT_FALSE(
+        cache.GetOrBuild({.kind = OpKind::kBroadcast, .root = Rank(9), .scaled = false}).ok());
   }
 }
 
@@ -50,7 +54,9 @@ class ManyRoots : public PlanCacheTest {
     layout_.hosts = {{}, {}};
     for (int r = 0; r < kRoots; ++r) layout_.hosts[static_cast<size_t>(r % 2)].push_back(Rank(r));
   }
-  static PlanKey Broadcast(int root) { return {.kind = OpKind::kBroadcast, .root = Rank(root), .scaled = false}; }
+  static PlanKey Broadcast(int root) {
+    return {.kind = OpKind::kBroadcast, .root = Rank(root), .scaled = false};
+  }
 };
 
 TEST_F(ManyRoots, TakeNoMoreRoomThanTheLimit) {

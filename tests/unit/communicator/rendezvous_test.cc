@@ -23,7 +23,8 @@ class RendezvousTest : public testing::Test {
     rendezvous_.Accept(CommId(id.comm_id), std::make_unique<FakeConnection>(wire));
     return wire;
   }
-  static peer::Message Join(int ranks, int rank, const std::string& host, const std::string& tenant = "blue") {
+  static peer::Message Join(int ranks, int rank, const std::string& host,
+                            const std::string& tenant = "blue") {
     peer::Message message;
     peer::Join* join = message.mutable_join();
     join->set_ranks(ranks);
@@ -150,7 +151,8 @@ TEST_F(RendezvousTest, AHostThatGivesUpIsQuotedToAll) {
   Run();
   EXPECT_EQ(RefusalTo(a), "init gave up: rank 2 has not joined");
   ASSERT_TRUE(Heard(a).back().has_refused());
-  EXPECT_EQ(Heard(a).back().refused().error_code(), static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(Heard(a).back().refused().error_code(),
+            static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_FALSE(RefusalTo(b).empty()) << "it waits for an answer";
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
@@ -188,8 +190,9 @@ TEST_F(RendezvousTest, AMillionMissingRanksAreToldInAFewBytes) {
   ASSERT_EQ(heard.size(), 1u) << "told once, as nothing changed";
   EXPECT_EQ(heard[0].waiting().missing_ranks(0), 0);
   EXPECT_EQ(heard[0].waiting().missing_ranks(1), 2);
-  EXPECT_EQ(heard[0].waiting().more() + static_cast<uint32_t>(heard[0].waiting().missing_ranks_size()),
-            (1u << 20) - 1);
+  EXPECT_EQ(
+      heard[0].waiting().more() + static_cast<uint32_t>(heard[0].waiting().missing_ranks_size()),
+      (1u << 20) - 1);
   EXPECT_LT(a->written.size(), 200u);
 }
 

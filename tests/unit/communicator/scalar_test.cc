@@ -42,7 +42,8 @@ uint32_t Nearest(const std::vector<double>& values, double wanted) {
 TEST(EncodeScalar, GivesTheNearestValueOfEveryShortFloat) {
   for (const Format& format : kFormats) {
     std::vector<double> values;  // up to 1
-    for (uint32_t bits = 0; values.empty() || values.back() < 1; ++bits) values.push_back(Decode(format, bits));
+    for (uint32_t bits = 0; values.empty() || values.back() < 1; ++bits)
+      values.push_back(Decode(format, bits));
     const int step = format.mantissa_bits > 5 ? 7 : 1;  // the long tables are slow to search
     for (int n = 1; n <= 4096; n += n < 64 ? 1 : step) {
       ASSERT_EQ(EncodeScalar(format.type, 1.0 / n), Nearest(values, 1.0 / n))
@@ -53,7 +54,8 @@ TEST(EncodeScalar, GivesTheNearestValueOfEveryShortFloat) {
 
 TEST(EncodeScalar, GivesTheBitsOfLongFloats) {
   for (int n = 1; n <= 4096; ++n) {
-    EXPECT_EQ(EncodeScalar(DataType::kFloat32, 1.0 / n), std::bit_cast<uint32_t>(static_cast<float>(1.0 / n)));
+    EXPECT_EQ(EncodeScalar(DataType::kFloat32, 1.0 / n),
+              std::bit_cast<uint32_t>(static_cast<float>(1.0 / n)));
     EXPECT_EQ(EncodeScalar(DataType::kFloat64, 1.0 / n), std::bit_cast<uint64_t>(1.0 / n));
   }
 }

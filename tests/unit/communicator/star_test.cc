@@ -1,4 +1,5 @@
-// Control links of one communicator, the leader's and a member's side, against connections held by the test.
+// Control links of one communicator, the leader's and a member's side, against connections held by
+// the test.
 #include "service/communicator/star.h"
 
 #include <gmock/gmock.h>

@@ -108,14 +108,17 @@ TEST(BoundedQueue, SeveralThreadsAtBothEndsLoseAndDoubleNothing) {
     for (const Entry& entry : entries) {
       ASSERT_LT(entry.producer, kProducers);
       ASSERT_LT(entry.number, kEach);
-      ASSERT_GT(static_cast<int64_t>(entry.number), last[entry.producer]) << "one producer's entries keep their order";
+      ASSERT_GT(static_cast<int64_t>(entry.number), last[entry.producer])
+          << "one producer's entries keep their order";
       last[entry.producer] = entry.number;
       ++seen[entry.producer][entry.number];
-      for (const uint64_t copy : entry.copies) ASSERT_EQ(copy, uint64_t{entry.producer} << 32 | entry.number);
+      for (const uint64_t copy : entry.copies)
+        ASSERT_EQ(copy, uint64_t{entry.producer} << 32 | entry.number);
     }
   }
   for (const std::vector<int>& of_producer : seen) {
-    EXPECT_TRUE(std::all_of(of_producer.begin(), of_producer.end(), [](int times) { return times == 1; }));
+    EXPECT_TRUE(
+        std::all_of(of_producer.begin(), of_producer.end(), [](int times) { return times == 1; }));
   }
   Entry none;
   EXPECT_FALSE(queue.Pop(none));

@@ -16,8 +16,8 @@
 namespace mccs {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::EmulatedAllocation;
+using ::testing::HasSubstr;
 
 constexpr size_t kBytes = 16384;
 
@@ -98,7 +98,8 @@ TEST(EmulationImporter, AFreedBufferIsNotFound) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kNotFound) << imported.status();
 }
 
-// The descriptor's number now stands for another allocation, or for something that must not be opened.
+// The descriptor's number now stands for another allocation, or for something that must not be
+// opened.
 TEST(EmulationImporter, RefusesADescriptorThatChangedItsMeaning) {
   const EmulatedAllocation old(kBytes), now(kBytes);
   ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
@@ -127,7 +128,8 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> ImportDescriptor(UniqueFd fd) {
 }
 
 UniqueFd OpenAgain(const EmulatedAllocation& allocation, int flags) {
-  return UniqueFd(open(("/proc/self/fd/" + std::to_string(allocation.fd())).c_str(), flags | O_CLOEXEC));
+  return UniqueFd(
+      open(("/proc/self/fd/" + std::to_string(allocation.fd())).c_str(), flags | O_CLOEXEC));
 }
 
 // A file of kBytes with a name; gone when the descriptor is.
@@ -142,28 +144,35 @@ UniqueFd NamedFile(const std::string& folder) {
 
 TEST(ImportedDescriptor, TakesASealedMemfd) {
   EXPECT_TRUE(ImportDescriptor(EmulatedAllocation(kBytes).TakeFd()).ok());
-  EXPECT_TRUE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "a-tenants-own-").TakeFd()).ok());
+  EXPECT_TRUE(
+      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "a-tenants-own-").TakeFd()).ok());
 }
 
 TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
-  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()), "F_SEAL_SHRINK");
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()),
+                "F_SEAL_SHRINK");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, 0).TakeFd()), "F_SEAL_SHRINK");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
 }
 
-// Only the kernel's own memory files: a server of files (FUSE, NFS) could keep the daemon waiting for an answer.
+// Only the kernel's own memory files: a server of files (FUSE, NFS) could keep the daemon waiting
+// for an answer.
 TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
   ExpectRefused(ImportDescriptor(std::move(reader)), "no memory file");
   ExpectRefused(ImportDescriptor(std::move(writer)), "no memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))), "no memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))), "no memory file");
-  ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))), "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))),
+                "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))),
+                "no memory file");
+  ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))),
+                "no memory file");
   ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "no memory file");
-  if (access("/dev/shm", W_OK) == 0) ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "no memory file");
+  if (access("/dev/shm", W_OK) == 0)
+    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "no memory file");
   ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
 }
 
@@ -179,8 +188,11 @@ TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {
   const EmulatedAllocation allocation(kBytes);
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_RDONLY)).ok());
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_PATH)).ok());
-  EXPECT_FALSE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_WRITE).TakeFd()).ok());
-  EXPECT_FALSE(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE).TakeFd()).ok());
+  EXPECT_FALSE(
+      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_WRITE).TakeFd()).ok());
+  EXPECT_FALSE(
+      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE).TakeFd())
+          .ok());
   EXPECT_TRUE(ImportDescriptor(OpenAgain(allocation, O_RDWR)).ok());
 }
 

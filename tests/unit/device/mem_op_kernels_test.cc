@@ -1,8 +1,6 @@
 // The loops against arithmetic done element by element, on every instruction set of this machine.
 #include "service/device/mem_op_kernels.h"
 
-#include "service/device/kernel_families.h"  // which instruction sets; before Highway
-
 #include <algorithm>
 #include <cstring>
 #include <ostream>
@@ -13,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
+#include "service/device/kernel_families.h"  // which instruction sets; before Highway
 #include "tests/unit/device/reference_numbers.h"
 
 namespace mccs {
@@ -63,10 +62,14 @@ class Buffer {
 uint64_t RandomElement(DataType type, std::mt19937_64& random) {
   const uint64_t any = random();
   switch (random() % 8) {
-    case 0: return any & (uint64_t{1} << (8 * SizeOf(type) - 1));  // ±0, least integer
-    case 1: return any | (uint64_t{0x7f} << (8 * SizeOf(type) - 8));  // infinities, NaNs, large
-    case 2: return any & ~(uint64_t{0x7f} << (8 * SizeOf(type) - 8));  // small
-    default: return any;
+    case 0:
+      return any & (uint64_t{1} << (8 * SizeOf(type) - 1));  // ±0, least integer
+    case 1:
+      return any | (uint64_t{0x7f} << (8 * SizeOf(type) - 8));  // infinities, NaNs, large
+    case 2:
+      return any & ~(uint64_t{0x7f} << (8 * SizeOf(type) - 8));  // small
+    default:
+      return any;
   }
 }
 
@@ -122,8 +125,13 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
   for (size_t k = 0; k < shape.destinations; ++k) {
     destinations.push_back(shape.in_place && k < shape.sources ? in[k].data() : out[k].data());
   }
-  MemOp op{.sources = sources, .destinations = destinations, .elements = shape.elements,
-           .type = type, .op = reduce_op, .finish = finish, .divisor = divisor,
+  MemOp op{.sources = sources,
+           .destinations = destinations,
+           .elements = shape.elements,
+           .type = type,
+           .op = reduce_op,
+           .finish = finish,
+           .divisor = divisor,
            .stream = shape.stream};
   std::vector<uint64_t> expected(shape.elements);
   for (size_t i = 0; i < shape.elements; ++i) {
@@ -138,8 +146,8 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
     for (size_t i = 0; i < shape.elements; ++i) {
       ASSERT_TRUE(SameValue(type, result.Element(i), expected[i]))
           << KernelTargetName() << ", seed " << seed << ": " << ::testing::PrintToString(shape)
-          << ": element " << i << " of destination " << k << " is " << std::hex
-          << result.Element(i) << ", not " << expected[i];
+          << ": element " << i << " of destination " << k << " is " << std::hex << result.Element(i)
+          << ", not " << expected[i];
     }
   }
 }
@@ -206,8 +214,11 @@ void Float8s::CheckAllPairs(ReduceOp reduce_op) {
   }
   const MemSource sources[] = {{.address = a.data()}, {.address = b.data()}};
   std::byte* const destinations[] = {out.data()};
-  const MemOp op{.sources = sources, .destinations = destinations,
-                 .elements = values * values, .type = type, .op = reduce_op};
+  const MemOp op{.sources = sources,
+                 .destinations = destinations,
+                 .elements = values * values,
+                 .type = type,
+                 .op = reduce_op};
   RunMemOp(op);
   for (size_t i = 0; i < values * values; ++i) {
     const uint64_t expected = ReferenceElement(op, {a.Element(i), b.Element(i)});
@@ -253,8 +264,8 @@ TEST_P(HalfFloats, SurviveAdditionOfNegativeZero) {
     hwy::SetSupportedTargetsForTest(target);
     const MemSource sources[] = {{.address = in.data()}, {.address = zero.data()}};
     std::byte* const destinations[] = {out.data()};
-    RunMemOp({.sources = sources, .destinations = destinations, .elements = values,
-              .type = GetParam()});
+    RunMemOp(
+        {.sources = sources, .destinations = destinations, .elements = values, .type = GetParam()});
     for (size_t i = 0; i < values; ++i) {
       ASSERT_TRUE(SameValue(GetParam(), out.Element(i), i)) << KernelTargetName() << std::hex << i;
     }
@@ -277,7 +288,9 @@ TEST(MemOpKernelsRounding, HappensOnceAtTheEnd) {
   std::vector<MemSource> sources(3, MemSource{.address = reinterpret_cast<const std::byte*>(&one)});
   sources[0].address = reinterpret_cast<const std::byte*>(&big);
   std::byte* const destinations[] = {reinterpret_cast<std::byte*>(&out)};
-  RunMemOp({.sources = sources, .destinations = destinations, .elements = 1,
+  RunMemOp({.sources = sources,
+            .destinations = destinations,
+            .elements = 1,
             .type = DataType::kFloat16});
   EXPECT_EQ(out, 0x6801);  // 2050
 }

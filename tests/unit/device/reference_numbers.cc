@@ -23,10 +23,14 @@ T Combine(ReduceOp op, T a, T b) {
     const auto wide_a = static_cast<uint64_t>(a);
     const auto wide_b = static_cast<uint64_t>(b);
     switch (op) {
-      case ReduceOp::kSum: return static_cast<T>(wide_a + wide_b);
-      case ReduceOp::kProd: return static_cast<T>(wide_a * wide_b);
-      case ReduceOp::kMin: return a < b ? a : b;
-      default: return a > b ? a : b;
+      case ReduceOp::kSum:
+        return static_cast<T>(wide_a + wide_b);
+      case ReduceOp::kProd:
+        return static_cast<T>(wide_a * wide_b);
+      case ReduceOp::kMin:
+        return a < b ? a : b;
+      default:
+        return a > b ? a : b;
     }
   }
 }
@@ -80,8 +84,8 @@ uint64_t NarrowElement(const MemOp& op, const std::vector<uint64_t>& inputs) {
   const uint32_t mask = SizeOf(op.type) == 1 ? 0xff : 0xffff;
   for (size_t k = 0; k < inputs.size(); ++k) {
     values.push_back(static_cast<float>(format.Decode(static_cast<uint32_t>(inputs[k]))));
-    scales.push_back(static_cast<float>(
-        format.Decode(static_cast<uint32_t>(op.sources[k].scale_bits) & mask)));
+    scales.push_back(
+        static_cast<float>(format.Decode(static_cast<uint32_t>(op.sources[k].scale_bits) & mask)));
   }
   return format.Encode(Accumulate<float>(op, values, scales), SizeOf(op.type) == 2);
 }
@@ -102,10 +106,14 @@ const NarrowFormat& NarrowFormat::Of(DataType type) {
   static const NarrowFormat kE4m3(4, 3, 0x7e, false);
   static const NarrowFormat kE5m2(5, 2, 0x7b, true);
   switch (type) {
-    case DataType::kFloat16: return kFloat16;
-    case DataType::kBfloat16: return kBfloat16;
-    case DataType::kFloat8e4m3: return kE4m3;
-    default: return kE5m2;
+    case DataType::kFloat16:
+      return kFloat16;
+    case DataType::kBfloat16:
+      return kBfloat16;
+    case DataType::kFloat8e4m3:
+      return kE4m3;
+    default:
+      return kE5m2;
   }
 }
 
@@ -139,8 +147,10 @@ uint32_t NarrowFormat::Encode(double value, bool to_infinity) const {
   uint32_t low = 0, high = largest_;  // the largest number that is not above `abs`
   while (low < high) {
     const uint32_t middle = (low + high + 1) / 2;
-    if (Magnitude(middle) <= abs) low = middle;
-    else high = middle - 1;
+    if (Magnitude(middle) <= abs)
+      low = middle;
+    else
+      high = middle - 1;
   }
   const double above = Magnitude(low + 1) - abs;
   const double below = abs - Magnitude(low);
@@ -152,23 +162,34 @@ uint32_t NarrowFormat::Encode(double value, bool to_infinity) const {
 
 uint64_t ReferenceElement(const MemOp& op, const std::vector<uint64_t>& inputs) {
   switch (op.type) {
-    case DataType::kInt8: return PlainElement<int8_t>(op, inputs);
-    case DataType::kUint8: return PlainElement<uint8_t>(op, inputs);
-    case DataType::kInt32: return PlainElement<int32_t>(op, inputs);
-    case DataType::kUint32: return PlainElement<uint32_t>(op, inputs);
-    case DataType::kInt64: return PlainElement<int64_t>(op, inputs);
-    case DataType::kUint64: return PlainElement<uint64_t>(op, inputs);
-    case DataType::kFloat32: return PlainElement<float>(op, inputs);
-    case DataType::kFloat64: return PlainElement<double>(op, inputs);
-    default: return NarrowElement(op, inputs);
+    case DataType::kInt8:
+      return PlainElement<int8_t>(op, inputs);
+    case DataType::kUint8:
+      return PlainElement<uint8_t>(op, inputs);
+    case DataType::kInt32:
+      return PlainElement<int32_t>(op, inputs);
+    case DataType::kUint32:
+      return PlainElement<uint32_t>(op, inputs);
+    case DataType::kInt64:
+      return PlainElement<int64_t>(op, inputs);
+    case DataType::kUint64:
+      return PlainElement<uint64_t>(op, inputs);
+    case DataType::kFloat32:
+      return PlainElement<float>(op, inputs);
+    case DataType::kFloat64:
+      return PlainElement<double>(op, inputs);
+    default:
+      return NarrowElement(op, inputs);
   }
 }
 
 bool SameValue(DataType type, uint64_t a, uint64_t b) {
   if (a == b) return true;
   switch (type) {
-    case DataType::kFloat32: return std::isnan(FromBits<float>(a)) && std::isnan(FromBits<float>(b));
-    case DataType::kFloat64: return std::isnan(FromBits<double>(a)) && std::isnan(FromBits<double>(b));
+    case DataType::kFloat32:
+      return std::isnan(FromBits<float>(a)) && std::isnan(FromBits<float>(b));
+    case DataType::kFloat64:
+      return std::isnan(FromBits<double>(a)) && std::isnan(FromBits<double>(b));
     case DataType::kFloat16:
     case DataType::kBfloat16:
     case DataType::kFloat8e4m3:
@@ -176,7 +197,8 @@ bool SameValue(DataType type, uint64_t a, uint64_t b) {
       const NarrowFormat& format = NarrowFormat::Of(type);
       return format.IsNan(static_cast<uint32_t>(a)) && format.IsNan(static_cast<uint32_t>(b));
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 

@@ -13,8 +13,8 @@ namespace mccs::testing {
 // A float of 8 or 16 bits.
 class NarrowFormat {
  public:
-  // `largest`: bits of the largest finite number. `has_infinity`: the next ones are infinity and NaNs;
-  // otherwise only NaNs.
+  // `largest`: bits of the largest finite number. `has_infinity`: the next ones are infinity and
+  // NaNs; otherwise only NaNs.
   NarrowFormat(int exponent_bits, int mantissa_bits, uint32_t largest, bool has_infinity);
 
   static const NarrowFormat& Of(DataType type);

@@ -1,5 +1,5 @@
-// The workers behind the host-memory device: what was started comes back once, and a pool that ends waits for what
-// runs and drops the rest.
+// The workers behind the host-memory device: what was started comes back once, and a pool that ends
+// waits for what runs and drops the rest.
 #include "service/device/worker_pool.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,8 @@ constexpr float kUntouched = -1;
 // For what happens within milliseconds unless it never does.
 constexpr std::chrono::seconds kLongEnough{20};
 
-// Copies of `elements` floats, each from a source of its own to a destination of its own. A job's token is its index.
+// Copies of `elements` floats, each from a source of its own to a destination of its own. A job's
+// token is its index.
 class Copies {
  public:
   explicit Copies(size_t elements) : elements_(elements) {}
@@ -161,7 +162,8 @@ TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
   }
 }
 
-// Two jobs are one more than the owner takes itself: a worker wakes up for them, whenever it fell asleep.
+// Two jobs are one more than the owner takes itself: a worker wakes up for them, whenever it fell
+// asleep.
 TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
   WorkerPool pool(2, 8);
   for (int round = 0; round < 300; ++round) {

@@ -1,5 +1,5 @@
-// One channel's program over lanes and a device that the test holds in its hands: what starts when, and what waits for
-// what. The programs are a few steps long and written out.
+// One channel's program over lanes and a device that the test holds in its hands: what starts when,
+// and what waits for what. The programs are a few steps long and written out.
 #include "service/executor/channel_runner.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/unit/executor/fake_lanes.h"
+#include "tests/unit/executor/written_steps.h"
 
 namespace mccs {
 namespace {
@@ -28,39 +29,11 @@ SliceTag TagOf(int call) {
   return tag;
 }
 
-// ---- Programs -----------------------------------------------------------------------------------
-
-constexpr Place kFirstInput{Space::kInput, 0, 0, 0};
-constexpr Place kSecondInput{Space::kInput, 1, 0, 0};
-constexpr Place kFirstOutput{Space::kOutput, 0, 0, 0};
-constexpr Place kSecondOutput{Space::kOutput, 1, 0, 0};
-
-Step Sends(Place from, std::vector<uint16_t> after = {}) {
-  return {.kind = StepKind::kSend, .combines = {}, .pieces = {from}, .after = std::move(after)};
-}
-Step Receives(Place to) { return {.kind = StepKind::kReceive, .combines = {}, .pieces = {to}, .after = {}}; }
-Step Sums(std::vector<Place> sources, Place to, std::vector<uint16_t> after = {}) {
-  return {.kind = StepKind::kCombine,
-          .combines = {{std::move(sources), {to}}},
-          .pieces = {},
-          .after = std::move(after)};
-}
-// The only piece of the slice that step `step` sends or receives.
-Place StagedFor(uint16_t step) { return {Space::kStaged, step, 0, 0}; }
-Place ReceivedBy(uint16_t step) { return {Space::kReceived, step, 0, 0}; }
-
-// Both inputs are summed up in the staging slot and sent.
-std::vector<Step> SendsTheSum() {
-  return {Sums({kFirstInput, kSecondInput}, StagedFor(1)), Sends(StagedFor(1), {0})};
-}
-// What comes is added to the first input; the sum is the first output.
-std::vector<Step> AddsWhatComes() {
-  return {Receives(ReceivedBy(0)), Sums({ReceivedBy(0), kFirstInput}, kFirstOutput, {0})};
-}
-
 class ChannelRunnerTest : public testing::Test {
  protected:
-  void Start(std::vector<Step> steps, uint64_t rounds) { StartCount(std::move(steps), rounds * kPerSlice); }
+  void Start(std::vector<Step> steps, uint64_t rounds) {
+    StartCount(std::move(steps), rounds * kPerSlice);
+  }
 
   void StartCount(std::vector<Step> steps, uint64_t count) {
     Plan& plan = plans_.emplace_back();
@@ -410,7 +383,8 @@ TEST_F(ChannelRunnerTest, AReceiveBeyondTheLanesWindowIsExpectedWhenTheWindowMov
 }
 
 TEST_F(ChannelRunnerTest, SlicesThatCameEarlyAreCopiedFromTheirSlots) {
-  for (uint64_t n = 0; n < kShape.slots; ++n) ASSERT_TRUE(receive_.Arrive(Slice(n, 5), TagOf(kOurCall)));
+  for (uint64_t n = 0; n < kShape.slots; ++n)
+    ASSERT_TRUE(receive_.Arrive(Slice(n, 5), TagOf(kOurCall)));
   Start({Receives(kFirstOutput)}, kShape.slots);
   Turn();
   ASSERT_EQ(device_.held(), kShape.slots);
@@ -467,7 +441,8 @@ TEST_F(ChannelRunnerTest, ASliceOfAnotherCallEndsTheRunForGood) {
   ASSERT_EQ(device_.held(), 1u);
   ASSERT_TRUE(receive_.Arrive(Slice(1), TagOf(9)));
   EXPECT_FALSE(runner_.foreign_tag().has_value());
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status())) << "it sticks";
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(absl::IsInvalidArgument(runner_.Poll().status())) << "it sticks";
   ASSERT_TRUE(runner_.foreign_tag().has_value());
   EXPECT_EQ(*runner_.foreign_tag(), TagOf(9));
   EXPECT_EQ(device_.submitted, 1u) << "a stranger's bytes were used";

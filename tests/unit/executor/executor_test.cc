@@ -1,4 +1,5 @@
-// The executor alone: two hosts' ring plan over simulated lanes and a device that a test can fill up.
+// The executor alone: two hosts' ring plan over simulated lanes and a device that a test can fill
+// up.
 #include "service/executor/executor.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +27,9 @@ class NarrowDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
     return real_.Import(offer);
   }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override { return real_.Allocate(bytes); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
+    return real_.Allocate(bytes);
+  }
   bool Submit(const MemOp& op, MemToken token) override {
     if (waiting_.size() >= room_) {
       ++refused;
@@ -87,7 +90,8 @@ class ExecutorTest : public testing::Test {
     for (int h = 0; h < 2; ++h) {
       const std::string to = "10.0.0." + std::to_string(2 - h);
       auto listener = std::move(*network_.HostNetwork(to).Listen({to, 7000}));
-      hosts_[h].send->Attach(std::move(*network_.HostNetwork("10.0.0." + std::to_string(1 + h)).Connect({to, 7000}, {})));
+      hosts_[h].send->Attach(std::move(
+          *network_.HostNetwork("10.0.0." + std::to_string(1 + h)).Connect({to, 7000}, {})));
       std::unique_ptr<Connection> accepted;
       while (accepted == nullptr) {
         network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));
@@ -102,7 +106,8 @@ class ExecutorTest : public testing::Test {
     host.input.resize(2 * count);
     host.output.assign(2 * count, -1);
     std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
-    host.plan = *BuildRingPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_, HostIndex(h));
+    host.plan = *BuildRingPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_,
+                               HostIndex(h));
     host.geometry.emplace(*host.plan, DataType::kFloat32, count, kShape.slot_bytes);
     host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
                    .output = reinterpret_cast<std::byte*>(host.output.data())};
@@ -136,7 +141,8 @@ class ExecutorTest : public testing::Test {
 
   void ExpectSum(uint64_t count) {
     for (const Host& host : hosts_) {
-      for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(host.output[i], 2 * static_cast<float>(i) + 1000) << i;
+      for (uint64_t i = 0; i < count; ++i)
+        ASSERT_EQ(host.output[i], 2 * static_cast<float>(i) + 1000) << i;
       ASSERT_EQ(host.output[count], -1) << "beyond the end";
     }
   }
@@ -197,7 +203,8 @@ TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
   EXPECT_EQ((*tag)[0], static_cast<std::byte>(first ? 2 : 1));
 }
 
-// The tag is right, the length is not: what the slot holds behind the slice's end is of some earlier one.
+// The tag is right, the length is not: what the slot holds behind the slice's end is of some
+// earlier one.
 TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
   for (size_t bytes : {0u, 4u, 4000u}) {
     SCOPED_TRACE(testing::Message() << bytes << " bytes");
@@ -210,12 +217,14 @@ TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
     bool posted = false;
     for (int i = 0; i < 100 && !posted; ++i) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 1)));
-      posted = hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].binding.tag)->has_value();
+      posted =
+          hosts_[1].send->Post({&piece, bytes > 0 ? 1u : 0u}, hosts_[0].binding.tag)->has_value();
     }
     ASSERT_TRUE(posted);
     const absl::Status status = Run(device, {0}, 1000);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(bytes) + " bytes"));
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr(std::to_string(bytes) + " bytes"));
     EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan says "));
     EXPECT_FALSE(hosts_[0].executor->foreign_tag().has_value());
     EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "it sticks";
@@ -228,7 +237,8 @@ TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
   Connect(device);
   network_.Cut("10.0.0.1", "10.0.0.2");
   auto listener = std::move(*network_.HostNetwork("10.0.0.2").Listen({"10.0.0.2", 7001}));
-  hosts_[0].send->Attach(std::move(*network_.HostNetwork("10.0.0.1").Connect({"10.0.0.2", 7001}, {})));
+  hosts_[0].send->Attach(
+      std::move(*network_.HostNetwork("10.0.0.1").Connect({"10.0.0.2", 7001}, {})));
   std::unique_ptr<Connection> liar;
   while (liar == nullptr) {
     network_.AdvanceTo(network_.NextEventTime().value_or(clock_.Now()));

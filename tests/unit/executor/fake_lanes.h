@@ -1,5 +1,5 @@
-// Lanes and a device that a test holds in its hands: nothing moves unless it says so, and what is asked of a lane
-// against its contract is a failure of the test.
+// Lanes and a device that a test holds in its hands: nothing moves unless it says so, and what is
+// asked of a lane against its contract is a failure of the test.
 #ifndef MCCS_TESTS_UNIT_EXECUTOR_FAKE_LANES_H_
 #define MCCS_TESTS_UNIT_EXECUTOR_FAKE_LANES_H_
 
@@ -58,17 +58,21 @@ class HeldDevice final : public Device {
   std::vector<Held> held_;
 };
 
-// What was posted is read from its sources only when asked for: as late as the acknowledgement allows.
+// What was posted is read from its sources only when asked for: as late as the acknowledgement
+// allows.
 class FakeSendLane final : public SendLane {
  public:
-  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces, const SliceTag& tag) override {
+  absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
+                                                  const SliceTag& tag) override {
     if (!failure.ok()) return failure;
     if (next() >= credit) return std::nullopt;
     posted_.push_back({{pieces.begin(), pieces.end()}, tag});
     return next() - 1;
   }
   SliceNumber acknowledged() const override { return acknowledged_; }
-  SliceNumber source_free() const override { return std::min(next(), std::max(acknowledged_, copied)); }
+  SliceNumber source_free() const override {
+    return std::min(next(), std::max(acknowledged_, copied));
+  }
   SliceNumber next() const override { return posted_.size(); }
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}

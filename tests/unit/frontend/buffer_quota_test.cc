@@ -11,7 +11,8 @@ namespace {
 using testing::HasSubstr;
 using Shares = std::vector<std::unique_ptr<BufferShare>>;
 
-absl::Status Take(BufferQuota& quota, const std::string& tenant, Shares& shares, uint64_t bytes = 1) {
+absl::Status Take(BufferQuota& quota, const std::string& tenant, Shares& shares,
+                  uint64_t bytes = 1) {
   auto share = quota.Take(tenant);
   if (!share.ok()) return share.status();
   absl::Status status = (*share)->AddBytes(bytes);
@@ -51,7 +52,8 @@ TEST(BufferQuota, BytesAreLimitedPerTenantToo) {
 TEST(BufferQuota, AllTenantsTogetherStayBelowWhatTheKernelMaps) {
   BufferQuota quota({.buffers_per_tenant = kMaxBuffersOfAll});
   Shares shares;
-  for (uint32_t i = 0; i < kMaxBuffersOfAll; ++i) ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
+  for (uint32_t i = 0; i < kMaxBuffersOfAll; ++i)
+    ASSERT_TRUE(Take(quota, i % 2 == 0 ? "blue" : "red", shares).ok());
   const absl::Status refused = Take(quota, "green", shares);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("all tenants of this host"));

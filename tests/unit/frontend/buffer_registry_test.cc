@@ -25,16 +25,19 @@ class BufferRegistryTest : public testing::Test {
 
   absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {
     const LocalImporter::Handle handle = importer_->Register(memory_, 7);
-    return registry_->Register({.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
+    return registry_->Register(
+        {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
   }
   absl::Status Check(uint32_t id, uint64_t offset, uint64_t bytes, size_t alignment = 1) {
-    return registry_->Resolve({.id = id, .reserved = 0, .offset = offset}, bytes, alignment).status();
+    return registry_->Resolve({.id = id, .reserved = 0, .offset = offset}, bytes, alignment)
+        .status();
   }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(1000);
   LocalImporter* importer_ = nullptr;
   std::unique_ptr<CpuDevice> device_;
-  BufferQuota quota_{{.buffers_per_tenant = kMaxBuffersPerProcess + 10, .mapped_bytes_per_tenant = 1 * kGiB}};
+  BufferQuota quota_{
+      {.buffers_per_tenant = kMaxBuffersPerProcess + 10, .mapped_bytes_per_tenant = 1 * kGiB}};
   std::unique_ptr<BufferRegistry> registry_;
 };
 

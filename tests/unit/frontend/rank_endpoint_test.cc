@@ -25,10 +25,11 @@ class RankEndpointTest : public testing::Test {
     const LocalImporter::Handle handle = importer->Register(memory_, 7);
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
     buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
-    buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})->value();
-    endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_,
-                                              {.init_done = [](const absl::Status&, CommId) {},
-                                               .let_go = [this] { ++let_go_; }}));
+    buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
+                  ->value();
+    endpoint_ = std::move(*RankEndpoint::Make(
+        Rank(1), kRanks, *buffers_,
+        {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
     page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
   }
 
@@ -208,8 +209,8 @@ TEST_F(RankEndpointTest, AsManyFencesAsSlotsAreTakenAndNoMore) {
   EXPECT_THAT(Refusal(), HasSubstr("ready slot"));
 }
 
-// A tenant with a core to spare could feed them faster than they are taken, and the engine would never
-// get out.
+// A tenant with a core to spare could feed them faster than they are taken, and the engine would
+// never get out.
 TEST_F(RankEndpointTest, AFenceThatWaitsForNothingIsCorrupt) {
   Push(Fence(wire::kNoReadySlot, 0));
   EXPECT_FALSE(endpoint_->Front().ok());
@@ -219,7 +220,8 @@ TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesTheStreams) {
   endpoint_->Fail(absl::UnavailableError(std::string(5000, 'x')));
   endpoint_->Fail(absl::InvalidArgumentError("second"));
   EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
-  EXPECT_EQ(strnlen(page().failure.text, sizeof(page().failure.text)), sizeof(page().failure.text) - 1);
+  EXPECT_EQ(strnlen(page().failure.text, sizeof(page().failure.text)),
+            sizeof(page().failure.text) - 1);
   EXPECT_EQ(page().done.value.load(), wire::kFencePoison);
 }
 
@@ -238,15 +240,16 @@ TEST_F(RankEndpointTest, RandomBytesAreRefusedOrHarmless) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 100'000; ++round) {
-    auto endpoint = round % 50 == 0 ? std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}))
-                                    : nullptr;
+    auto endpoint =
+        round % 50 == 0 ? std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {})) : nullptr;
     if (endpoint != nullptr) {
       endpoint_ = std::move(endpoint);
       page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
     }
     wire::WorkRecord record = Call(page().tail.load() + 1);
     auto* bytes = reinterpret_cast<std::byte*>(&record);
-    for (uint64_t n = random() % 4; n > 0; --n) bytes[random() % sizeof(record)] = static_cast<std::byte>(random());
+    for (uint64_t n = random() % 4; n > 0; --n)
+      bytes[random() % sizeof(record)] = static_cast<std::byte>(random());
     Push(record);
     const auto front = endpoint_->Front();
     if (!front.ok() || *front == nullptr) continue;

@@ -36,7 +36,8 @@ class RawTenant {
     pipe_->to_daemon.emplace_back(begin, begin + size);
   }
 
-  // The answer to `request`, once the world has run that far; nothing when none comes within `limit_ns`.
+  // The answer to `request`, once the world has run that far; nothing when none comes within
+  // `limit_ns`.
   template <typename Message>
   std::optional<Message> Await(uint64_t request, int64_t limit_ns = kNsPerSec) {
     std::optional<Message> answer;

@@ -15,7 +15,8 @@ constexpr TenantIdentity kBlue{"blue", 500};
 
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() : world_({.seed = 1, .hosts = 2, .network = {}}), tenant_(world_, 0, {"blue", 500}) {}
+  SessionTest()
+      : world_({.seed = 1, .hosts = 2, .network = {}}), tenant_(world_, 0, {"blue", 500}) {}
 
   Daemon& daemon() { return world_.host(0).daemon(); }
   bool Logged(std::string_view text) { return world_.host(0).log().Contains(text); }
@@ -75,7 +76,8 @@ TEST_F(SessionTest, ASecondGreetingEndsTheSession) {
 
 TEST_F(SessionTest, AnUnknownKindEndsTheSession) {
   ASSERT_TRUE(tenant_.Greet());
-  wire::MessageHeader header{.kind = static_cast<wire::MessageKind>(77), .bytes = sizeof(header), .request = 1};
+  wire::MessageHeader header{
+      .kind = static_cast<wire::MessageKind>(77), .bytes = sizeof(header), .request = 1};
   tenant_.SendBytes(&header, sizeof(header));
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("message kind 77"));
@@ -104,9 +106,11 @@ TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   ASSERT_TRUE(id.has_value());
-  const std::pair<int, int> bad[] = {{0, 0}, {-1, 0}, {2, 2}, {2, -1}, {std::numeric_limits<int>::max(), 0}};
+  const std::pair<int, int> bad[] = {
+      {0, 0}, {-1, 0}, {2, 2}, {2, -1}, {std::numeric_limits<int>::max(), 0}};
   for (const auto& [ranks, rank] : bad) {
-    const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, ranks, rank)), 0);
+    const auto reply =
+        tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, ranks, rank)), 0);
     ASSERT_TRUE(reply.has_value()) << ranks << " ranks, rank " << rank;
     EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
   }
@@ -212,7 +216,8 @@ TEST_F(SessionTest, HandlesHaveALimit) {
   world_.RunUntil(
       [&] {
         for (const SimPipe::Answer& answer : tenant_.pipe().to_tenant) {
-          if (answer.bytes.size() == sizeof(last)) std::memcpy(&last, answer.bytes.data(), sizeof(last));
+          if (answer.bytes.size() == sizeof(last))
+            std::memcpy(&last, answer.bytes.data(), sizeof(last));
         }
         return last.header.request != 0;
       },

@@ -32,7 +32,8 @@ sockaddr_un AddressOf(const std::string& path) {
 UniqueFd Connect(const std::string& path) {
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const sockaddr_un address = AddressOf(path);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) fd.Reset();
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    fd.Reset();
   return fd;
 }
 

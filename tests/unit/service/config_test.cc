@@ -95,7 +95,8 @@ TEST_F(ServiceConfigTest, ANameThatNobodyKnowsIsToldWithItsPlace) {
 }
 
 TEST_F(ServiceConfigTest, AMissingFileIsNamed) {
-  EXPECT_THAT(std::string(ReadConfig("/nowhere/mccsd.yaml").status().message()), HasSubstr("/nowhere/mccsd.yaml"));
+  EXPECT_THAT(std::string(ReadConfig("/nowhere/mccsd.yaml").status().message()),
+              HasSubstr("/nowhere/mccsd.yaml"));
 }
 
 TEST(ParseEndpoint, TakesBothFamilies) {
