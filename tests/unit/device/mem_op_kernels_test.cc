@@ -1,6 +1,9 @@
 // The loops against arithmetic done element by element, on every instruction set of this machine.
 #include "service/device/mem_op_kernels.h"
 
+// Which instruction sets; before Highway, and so apart from the sorted ones.
+#include "service/device/kernel_families.h"
+
 #include <algorithm>
 #include <cstring>
 #include <ostream>
@@ -11,7 +14,6 @@
 
 #include "gtest/gtest.h"
 #include "hwy/targets.h"
-#include "service/device/kernel_families.h"  // which instruction sets; before Highway
 #include "tests/unit/device/reference_numbers.h"
 
 namespace mccs {
