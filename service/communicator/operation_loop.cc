@@ -85,10 +85,13 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 }
 
 // ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
+// PreMulSum: each rank's input is scaled by the rank's own factor.
 absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool average = call.redop == ReduceOp::kAvg;
+  const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_.layout().rank_count();
-  PlanKey key{.kind = call.kind, .root = call.root, .scaled = average && IsFloat(call.type)};
+  PlanKey key{
+      .kind = call.kind, .root = call.root, .scaled = factors || (average && IsFloat(call.type))};
   key.scaled &= Reduces(call.kind);
   MCCS_ASSIGN_OR_RETURN(plan_, plans_.GetOrBuild(key));
   binding_.plan = plan_.get();
@@ -96,17 +99,20 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   binding_.geometry = &*geometry_;
   binding_.bytes = call.count * SizeOf(call.type);
   binding_.type = call.type;
-  binding_.op = average ? ReduceOp::kSum : call.redop;
+  binding_.op = average || factors ? ReduceOp::kSum : call.redop;
   binding_.finish =
       average && Reduces(call.kind) && !IsFloat(call.type) ? Finish::kDivide : Finish::kNone;
   binding_.divisor = static_cast<uint64_t>(ranks);
   binding_.tag = ToTag(signature_);
   binding_.skew = strategy_.skew;
-  const uint64_t scale = key.scaled ? EncodeScalar(call.type, 1.0 / ranks) : 0;
+  const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = *ranks_[i].port->Front();
-    memory_[i] = {
-        .input = own->input, .output = own->output, .scaled = key.scaled, .scale_bits = scale};
+    memory_[i] = {.input = own->input,
+                  .output = own->output,
+                  .scaled = key.scaled,
+                  .scale_bits = factors ? own->scalar : share,
+                  .scale_address = own->scalar_address};
   }
   binding_.ranks = memory_;
   return absl::OkStatus();

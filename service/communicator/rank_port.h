@@ -24,6 +24,10 @@ struct PostedOperation {
   uint64_t count = 0;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  // kPreMulSum: this rank's factor, a value of `type`; in the low bytes of `scalar`, or where
+  // scalar_address says, at any alignment. Ranks may differ in it.
+  uint64_t scalar = 0;
+  const std::byte* scalar_address = nullptr;
 };
 
 class RankPort {

@@ -22,11 +22,13 @@
 namespace mccs {
 
 // One input of a MemOp. A scale multiplies each element before it is accumulated; it is a value of
-// the MemOp's type, in the low bytes of `scale_bits`.
+// the MemOp's type: in the low bytes of `scale_bits`, or on the device at `scale_address`, which
+// need not be aligned. The device reads it there while the MemOp runs, perhaps several times.
 struct MemSource {
   const std::byte* address = nullptr;
   bool scaled = false;
   uint64_t scale_bits = 0;
+  const std::byte* scale_address = nullptr;  // null: scale_bits
 };
 
 // What happens to the accumulated value before it is written.

@@ -422,7 +422,10 @@ class Loop {
   HWY_INLINE V Scale(size_t k) const {
     const D d;
     Stored scale;
-    std::memcpy(&scale, &sources_[k].scale_bits, sizeof(scale));
+    const MemSource& source = sources_[k];
+    const void* from = &source.scale_bits;
+    if (source.scale_address != nullptr) from = source.scale_address;
+    std::memcpy(&scale, from, sizeof(scale));
     if constexpr (std::is_same_v<Stored, Acc>) {
       return hn::Set(d, scale);
     } else {

@@ -302,8 +302,10 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
     const Place& place = combine.sources[i];
     sources[i] = {.address = Address(ref, place)};
     if (reduces && place.space == Space::kInput) {
-      sources[i].scaled = binding_->ranks[place.index].scaled;
-      sources[i].scale_bits = binding_->ranks[place.index].scale_bits;
+      const RankMemory& rank = binding_->ranks[place.index];
+      sources[i].scaled = rank.scaled;
+      sources[i].scale_bits = rank.scale_bits;
+      sources[i].scale_address = rank.scale_address;
     }
   }
   size_t count = 0;

@@ -18,8 +18,9 @@ namespace mccs {
 struct RankMemory {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  bool scaled = false;  // the rank's input is multiplied by scale_bits (of the operation's type)
+  bool scaled = false;  // the rank's input is multiplied by its scale, as MemSource has it
   uint64_t scale_bits = 0;
+  const std::byte* scale_address = nullptr;
 };
 
 // LIFETIME: everything pointed to outlives the run.

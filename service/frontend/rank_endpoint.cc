@@ -105,7 +105,7 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
     return refused("work ring is corrupt: call #", sequence_ + 1, " was to come");
   }
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
-      static_cast<int>(record.redop) > static_cast<int>(ReduceOp::kAvg)) {
+      static_cast<int>(record.redop) >= kReduceOps) {
     return refused("unknown kind ", static_cast<int>(record.op), ", type ",
                    static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
   }
@@ -139,6 +139,13 @@ absl::Status RankEndpoint::ResolveBuffers(const wire::WorkRecord& record) {
     MCCS_ASSIGN_OR_RETURN(front_output_, buffers_.Resolve(record.recv, sides.output * size, size));
     call.output = front_output_->address() + record.recv.offset;
   }
+  if (Reduces(record.op) && record.redop == ReduceOp::kPreMulSum) {
+    call.scalar = record.scalar;
+    if (record.scalar_buffer.id != 0) {
+      MCCS_ASSIGN_OR_RETURN(front_scalar_, buffers_.Resolve(record.scalar_buffer, size, 1));
+      call.scalar_address = front_scalar_->address() + record.scalar_buffer.offset;
+    }
+  }
   front_ = call;
   return absl::OkStatus();
 }
@@ -158,6 +165,7 @@ void RankEndpoint::Complete() {
   front_.reset();
   front_input_.reset();
   front_output_.reset();
+  front_scalar_.reset();
   wire::SignalFence(region().done, sequence_);
 }
 
@@ -178,6 +186,7 @@ void RankEndpoint::LetGo() {
   front_.reset();
   front_input_.reset();
   front_output_.reset();
+  front_scalar_.reset();
   listener_.let_go();
 }
 

@@ -74,7 +74,7 @@ class RankEndpoint final : public RankPort {
   uint64_t taken_ = 0;     // records
   uint64_t sequence_ = 0;  // of the call at the front, or of the last one
   std::optional<PostedOperation> front_;
-  BufferHold front_input_, front_output_;
+  BufferHold front_input_, front_output_, front_scalar_;
   bool failed_ = false;
   std::vector<ReadyFence> fences_;  // of the call at the front, or of the one to come
 };

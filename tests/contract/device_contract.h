@@ -131,6 +131,25 @@ TEST_P(DeviceContract, AppliesAScaleToItsSourceOnly) {
   EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
 }
 
+TEST_P(DeviceContract, ReadsAScaleOnTheDeviceAtAnyAlignment) {
+  const auto a = Numbers(kSmallFloats, 1), b = Numbers(kSmallFloats, 10);
+  const float half = 0.5f;
+  const auto scale = Allocate(64);
+  world_->Write(scale->address() + 3, std::as_bytes(std::span(&half, 1)));
+  const MemSource sources[] = {
+      {.address = a->address()},
+      {.address = b->address(), .scaled = true, .scale_address = scale->address() + 3}};
+  std::byte* const destinations[] = {a->address()};
+  Submit({.sources = sources,
+          .destinations = destinations,
+          .elements = kSmallFloats,
+          .type = DataType::kFloat32,
+          .op = ReduceOp::kSum},
+         1);
+  PollUntil(1);
+  EXPECT_EQ(ReadFloats(*a, kSmallFloats), (std::vector<float>{6.0f, 7.5f, 9.0f}));
+}
+
 TEST_P(DeviceContract, DividesAnIntegerSumTowardsZero) {
   const int32_t numbers[] = {-7, 7, 5};
   const auto a = Allocate(sizeof(numbers));

@@ -183,6 +183,8 @@ void SimTenant::Post(SimRank& rank, const SimCall& call) {
   record.count = call.count;
   record.send = call.send;
   record.recv = call.recv;
+  record.scalar = call.scalar;
+  record.scalar_buffer = call.scalar_buffer;
   record.ready_slot = 0;
   record.ready_value = rank.posted;
   region.ready[0].value.store(rank.posted);

@@ -69,6 +69,8 @@ struct SimCall {
   uint64_t count = 0;
   wire::BufferRef send{};
   wire::BufferRef recv{};
+  uint64_t scalar = 0;  // kPreMulSum
+  wire::BufferRef scalar_buffer{};
 };
 
 // The request of one rank; its GPU is named after its number.

@@ -118,9 +118,16 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
     out.emplace_back(type, shape.elements, shape.skew);
   }
   std::vector<MemSource> sources(shape.sources);
+  // Every other scale lies in memory, at odd addresses.
+  constexpr size_t kScaleSpacing = 9;
+  std::vector<std::byte> scales(shape.sources * kScaleSpacing);
   for (size_t k = 0; k < shape.sources; ++k) {
     sources[k].address = in[k].data();
     sources[k].scaled = shape.scaled && k % 2 == 0;
+    sources[k].scale_bits = RandomElement(type, random);
+    if (k % 4 != 0) continue;
+    sources[k].scale_address = scales.data() + k * kScaleSpacing + 1;
+    std::memcpy(scales.data() + k * kScaleSpacing + 1, &sources[k].scale_bits, SizeOf(type));
     sources[k].scale_bits = RandomElement(type, random);
   }
   std::vector<std::byte*> destinations;
@@ -135,11 +142,19 @@ void MemOpKernels::CheckShape(const Shape& shape, Finish finish, uint64_t diviso
            .finish = finish,
            .divisor = divisor,
            .stream = shape.stream};
+  std::vector<MemSource> plain = sources;  // the reference knows scales by their bits only
+  for (MemSource& source : plain) {
+    if (source.scale_address == nullptr) continue;
+    source.scale_bits = 0;
+    std::memcpy(&source.scale_bits, source.scale_address, SizeOf(type));
+  }
+  MemOp reference = op;
+  reference.sources = plain;
   std::vector<uint64_t> expected(shape.elements);
   for (size_t i = 0; i < shape.elements; ++i) {
     std::vector<uint64_t> inputs;
     for (const Buffer& buffer : in) inputs.push_back(buffer.Element(i));
-    expected[i] = ReferenceElement(op, inputs);
+    expected[i] = ReferenceElement(reference, inputs);
   }
   RunMemOp(op);
   for (size_t k = 0; k < shape.destinations; ++k) {

@@ -143,7 +143,7 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     bad.push_back(Call(1));
     bad.back().type = static_cast<DataType>(type);
   }
-  for (int op : {5, 6, 255}) {
+  for (int op : {6, 7, 255}) {
     bad.push_back(Call(1));
     bad.back().redop = static_cast<ReduceOp>(op);
   }
@@ -169,6 +169,13 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   bad.back().recv.offset = ~uint64_t{0} - 63;
   bad.push_back(Call(1));
   bad.back().ready_slot = wire::kReadySlots;
+  for (const wire::BufferRef& scalar :
+       {wire::BufferRef{buffer_ + 1, 0, 0}, wire::BufferRef{buffer_, 0, kBytes - 3},
+        wire::BufferRef{buffer_, 0, ~uint64_t{0} - 1}}) {
+    bad.push_back(Call(1));
+    bad.back().redop = ReduceOp::kPreMulSum;
+    bad.back().scalar_buffer = scalar;
+  }
   bad.push_back(Call(1));
   bad.back().record = static_cast<wire::RecordKind>(9);
   for (size_t i = 0; i < bad.size(); ++i) {
@@ -180,6 +187,39 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     const auto front = (*endpoint)->Front();
     EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
   }
+}
+
+TEST_F(RankEndpointTest, AFactorStandsInTheRecordOrInABuffer) {
+  wire::WorkRecord call = Call(1);
+  call.redop = ReduceOp::kPreMulSum;
+  call.scalar = 0x40400000;
+  Push(call);
+  auto front = endpoint_->Front();
+  ASSERT_TRUE(front.ok()) << front.status();
+  EXPECT_EQ((*front)->scalar, 0x40400000u);
+  EXPECT_EQ((*front)->scalar_address, nullptr);
+  endpoint_->Complete();
+  call = Call(2);
+  call.redop = ReduceOp::kPreMulSum;
+  call.scalar_buffer = {.id = buffer_, .reserved = 0, .offset = kBytes - 5};  // not aligned
+  Push(call);
+  front = endpoint_->Front();
+  ASSERT_TRUE(front.ok()) << front.status();
+  EXPECT_EQ((*front)->scalar_address - (*front)->input, static_cast<ptrdiff_t>(kBytes - 5));
+  const auto released = buffers_->Release(BufferId(buffer_));
+  EXPECT_FALSE(released->expired());
+  endpoint_->Complete();
+  EXPECT_TRUE(released->expired());
+}
+
+// What other operators leave in the factor's fields means nothing.
+TEST_F(RankEndpointTest, OnlyAFactorsOperatorHasAFactor) {
+  wire::WorkRecord call = Call(1);
+  call.scalar_buffer = {.id = 999, .reserved = 0, .offset = 0};
+  Push(call);
+  const auto front = endpoint_->Front();
+  ASSERT_TRUE(front.ok()) << front.status();
+  EXPECT_EQ((*front)->scalar_address, nullptr);
 }
 
 TEST_F(RankEndpointTest, ACallWaitsForEveryFenceBeforeIt) {
