@@ -69,12 +69,13 @@ std::string HostName(const CommunicatorRecord& record, int index) {
   return known ? record.announced.hosts(index) : absl::StrCat("host ", index);
 }
 
-// The source port that `strategy` gives the lane from `from` on `channel`.
-uint32_t ChosenPort(const strategy::Strategy& strategy, int channel, int from) {
-  if (channel < 0 || channel >= strategy.channels_size()) return 0;
-  const strategy::ChannelStrategy& order = strategy.channels(channel);
+// The source port that `strategy` gives a lane; 0: none, as for all but those of the rings.
+uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::Lane& lane) {
+  if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return 0;
+  const strategy::ChannelStrategy& order = strategy.channels(lane.channel());
   for (int i = 0; i < order.ring_size() && i < order.source_ports_size(); ++i) {
-    if (order.ring(i) == from) return order.source_ports(i);
+    const bool rings = order.ring((i + 1) % order.ring_size()) == lane.to();
+    if (order.ring(i) == lane.from() && rings) return order.source_ports(i);
   }
   return 0;
 }
@@ -105,7 +106,7 @@ void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* det
     out->set_bytes(lane.payload_bytes());
     out->set_reconnects(lane.reconnects());
     out->set_state(lane.state());
-    out->set_chosen_source_port(ChosenPort(strategy, lane.channel(), lane.from()));
+    out->set_chosen_source_port(ChosenPort(strategy, lane));
   }
 }
 

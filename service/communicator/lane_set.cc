@@ -2,214 +2,208 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
 
-constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
-
-}  // namespace
+// ---- The rings ----------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& options) {
   std::unique_ptr<LaneSet> set(new LaneSet(options));
   const std::vector<ChannelStrategy>& channels = options.strategy.channels;
-  set->channels_.reserve(channels.size());
   for (size_t c = 0; c < channels.size(); ++c) {
-    MCCS_RETURN_IF_ERROR(set->AddChannel(ChannelId(static_cast<int>(c)), channels[c]));
+    MCCS_RETURN_IF_ERROR(set->AddRing(ChannelId(static_cast<int>(c)), channels[c]));
   }
   return set;
 }
 
-absl::Status LaneSet::AddChannel(ChannelId id, const ChannelStrategy& strategy) {
-  channels_.emplace_back();
-  Channel& channel = channels_.back();
-  channel.id = id;
-  const LaneShape& shape = options_.strategy.lanes;
-  ChannelResources resources{.shape = shape};
-  if (strategy.ring.size() > 1) {
+LaneSet::LaneSet(const LaneSetOptions& options)
+    : options_(options), excused_(options.hosts.size(), false) {}
+
+absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
+  ChannelResources resources{.shape = options_.strategy.lanes};
+  const size_t hosts = strategy.ring.size();
+  if (hosts > 1) {
     const size_t position =
         static_cast<size_t>(std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) -
                             strategy.ring.begin());
-    const size_t hosts = strategy.ring.size();
-    channel.next = strategy.ring[(position + 1) % hosts];
-    channel.previous = strategy.ring[(position + hosts - 1) % hosts];
-    if (!strategy.source_ports.empty()) channel.source_port = strategy.source_ports[position];
-    const size_t bytes = size_t{shape.slots} * shape.slot_bytes;
-    MCCS_ASSIGN_OR_RETURN(channel.slots, options_.device->Allocate(bytes));
-    MCCS_ASSIGN_OR_RETURN(channel.staging, options_.device->Allocate(bytes));
-    channel.send = options_.transport->MakeSendLane(shape);
-    channel.receive = options_.transport->MakeRecvLane(shape, {channel.slots->address(), bytes});
-    resources.send = channel.send.get();
-    resources.receive = channel.receive.get();
-    resources.staging = {channel.staging->address(), bytes};
-    StartDial(channel);
+    const HostIndex next = strategy.ring[(position + 1) % hosts];
+    const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
+    const uint16_t port =
+        strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
+    MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(id, previous));
+    MCCS_ASSIGN_OR_RETURN(resources.staging, StagingTo(id, next));
+    resources.receive = &incoming->lane();
+    resources.send = &Open(id, next, port).lane();
+    ++ring_lanes_;
   }
   resources_.push_back(resources);
   return absl::OkStatus();
 }
 
-void LaneSet::StartDial(Channel& channel) {
+bool LaneSet::ready() const {
+  for (size_t i = 0; i < ring_lanes_; ++i) {
+    if (!outgoing_[i]->attached() || !incoming_[i]->attached()) return false;
+  }
+  return true;
+}
+
+// ---- Lanes between any two hosts ----------------------------------------------------------------
+
+bool LaneSet::MayBe(ChannelId channel, HostIndex peer) const {
+  const int hosts = static_cast<int>(options_.hosts.size());
+  const int channels = static_cast<int>(options_.strategy.channels.size());
+  const bool known = channel.value() >= 0 && channel.value() < channels;
+  return (known || channel == kMessageChannel) && peer != options_.self && peer.value() >= 0 &&
+         peer.value() < hosts;
+}
+
+SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(MayBe(channel, peer));
+  if (auto known = outgoing_by_key_.find({channel, peer}); known != outgoing_by_key_.end()) {
+    return &known->second->lane();
+  }
+  return &Open(channel, peer, /*source_port=*/0).lane();
+}
+
+OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_port) {
   const DialOptions dial{
-      .to = options_.hosts[channel.next.value()],
-      .connect = {.source_host = options_.source_host, .source_port = channel.source_port},
+      .to = options_.hosts[static_cast<size_t>(peer.value())],
+      .connect = {.source_host = options_.source_host, .source_port = source_port},
       .preamble = {.purpose = ConnectionPurpose::kLane,
                    .comm_id = options_.id,
                    .epoch = options_.strategy.epoch,
-                   .channel = channel.id,
+                   .channel = channel,
                    .from_host = options_.self,
-                   .to_host = channel.next},
+                   .to_host = peer},
       .secret = options_.secret};
-  channel.dial = std::make_unique<Dial>(options_.access, dial);
+  OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
+      options_.access, dial, options_.transport->MakeSendLane(options_.strategy.lanes)));
+  outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
+  if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
+  idle_ = false;
+  return lane;
 }
 
+absl::StatusOr<RecvLane*> LaneSet::ReceiveFrom(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(MayBe(channel, peer));
+  MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(channel, peer));
+  return &incoming->lane();
+}
+
+absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, HostIndex peer) {
+  if (auto known = incoming_by_key_.find({channel, peer}); known != incoming_by_key_.end()) {
+    return known->second;
+  }
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> slots, AllocateSlots());
+  auto lane =
+      options_.transport->MakeRecvLane(options_.strategy.lanes, {slots->address(), LaneBytes()});
+  const LaneOrigin origin{.channel = channel,
+                          .peer = peer,
+                          .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
+  IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
+      *options_.access.clock, origin, std::move(slots), std::move(lane)));
+  incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
+  if (excused_[static_cast<size_t>(peer.value())]) incoming.Excuse();
+  return &incoming;
+}
+
+absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
+  MCCS_CHECK(MayBe(channel, peer));
+  std::unique_ptr<DeviceMemory>& staging = staging_[LaneKey(channel, peer)];
+  if (staging == nullptr) {
+    MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
+  }
+  return MemRef{staging->address(), LaneBytes()};
+}
+
+size_t LaneSet::LaneBytes() const {
+  const LaneShape& shape = options_.strategy.lanes;
+  return size_t{shape.slots} * shape.slot_bytes;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
+  if (memory_bytes_ + LaneBytes() > kMaxLaneMemoryBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the lanes of one communicator may take ", kMaxLaneMemoryBytes,
+                     " bytes on a host, and ", memory_bytes_,
+                     " are taken: use fewer channels or smaller slots (lanes: in mccsd's "
+                     "configuration)"));
+  }
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory,
+                        options_.device->Allocate(LaneBytes()));
+  memory_bytes_ += LaneBytes();
+  return memory;
+}
+
+// The peer may open a lane before we know that we shall need it.
 void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
-  const int index = preamble.channel.value();
-  if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self || index < 0 ||
-      index >= static_cast<int>(channels_.size())) {
+  if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||
+      !MayBe(preamble.channel, preamble.from_host)) {
     return;
   }
-  Channel& channel = channels_[index];
-  if (channel.receive == nullptr || preamble.from_host != channel.previous) return;
-  channel.receive->Attach(std::move(connection));
-  channel.receive_attached = true;
-  channel.receive_broken_at = 0;
+  auto incoming = FindOrMakeIncoming(preamble.channel, preamble.from_host);
+  if (!incoming.ok()) {
+    refused_memory_.Update(incoming.status());
+    return;
+  }
+  (*incoming)->Attach(std::move(connection));
 }
 
-bool LaneSet::ready() const {
-  return std::all_of(channels_.begin(), channels_.end(), [](const Channel& c) {
-    return c.send == nullptr || (c.send_attached && c.receive_attached);
-  });
+// ---- Turns of the engine ------------------------------------------------------------------------
+
+absl::StatusOr<bool> LaneSet::Poll() {
+  MCCS_RETURN_IF_ERROR(refused_memory_);
+  bool moved = false;
+  for (const auto& lane : incoming_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
+  for (const auto& lane : outgoing_) MCCS_RETURN_IF_ERROR(lane->Poll(&moved));
+  idle_ = !moved;
+  return moved;
 }
 
 bool LaneSet::drained() const {
-  return idle_ && std::all_of(channels_.begin(), channels_.end(), [](const Channel& c) {
-           return c.send == nullptr || c.next_excused || c.send->acknowledged() == c.send->next();
-         });
+  return idle_ && std::all_of(outgoing_.begin(), outgoing_.end(),
+                              [](const auto& lane) { return lane->drained(); });
 }
 
 void LaneSet::Excuse(HostIndex host) {
-  for (Channel& channel : channels_) {
-    channel.next_excused |= channel.next == host;
-    channel.previous_excused |= channel.previous == host;
+  excused_[static_cast<size_t>(host.value())] = true;
+  for (const auto& lane : outgoing_) {
+    if (lane->peer() == host) lane->Excuse();
+  }
+  for (const auto& lane : incoming_) {
+    if (lane->peer() == host) lane->Excuse();
   }
 }
 
 MonotonicNs LaneSet::NextDeadline() const {
   MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  for (const Channel& channel : channels_) {
-    if (channel.send_broken_at != 0) {
-      next = std::min(next, channel.send_broken_at + kLanePatienceNs);
-      if (channel.dial == nullptr) next = std::min(next, channel.dial_again_at);
-    }
-    if (channel.receive_broken_at != 0)
-      next = std::min(next, channel.receive_broken_at + kLanePatienceNs);
-  }
+  if (!refused_memory_.ok()) return 0;
+  for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
+  for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
   return next;
 }
 
-absl::StatusOr<bool> LaneSet::Poll() {
-  bool moved = false;
-  for (Channel& channel : channels_) {
-    if (channel.send == nullptr) continue;
-    MCCS_RETURN_IF_ERROR(PollReceive(channel, &moved));
-    MCCS_RETURN_IF_ERROR(PollSend(channel, &moved));
-  }
-  idle_ = !moved;
-  return moved;
-}
-
-absl::Status LaneSet::PollReceive(Channel& channel, bool* moved) {
-  if (!channel.receive_attached) return absl::OkStatus();
-  *moved |= channel.receive->Poll();
-  if (channel.previous_excused) {
-    channel.receive_broken_at = 0;
-    return absl::OkStatus();
-  }
-  return CheckPatience(channel.receive->status(), &channel.receive_broken_at, channel.previous,
-                       channel.id);
-}
-
-absl::Status LaneSet::PollSend(Channel& channel, bool* moved) {
-  if (channel.dial != nullptr) {
-    auto connection = channel.dial->Poll();
-    if (!connection.ok()) {
-      channel.dial.reset();
-      if (!channel.send_attached) return connection.status();
-      channel.dial_again_at = options_.access.clock->Now() + kDialAgainNs;
-    } else if (*connection != nullptr) {
-      channel.dial.reset();
-      channel.send->Attach(std::move(*connection));
-      channel.send_attached = true;
-      channel.send_broken_at = 0;
-      *moved = true;
-    }
-  }
-  if (!channel.send_attached) return absl::OkStatus();
-  *moved |= channel.send->Poll();
-  const absl::Status status = channel.send->status();
-  if (channel.next_excused) {
-    channel.dial.reset();
-    channel.send_broken_at = 0;
-    return absl::OkStatus();
-  }
-  if (absl::IsUnavailable(status) && channel.dial == nullptr &&
-      options_.access.clock->Now() >= channel.dial_again_at) {
-    StartDial(channel);
-    *moved = true;  // It may have failed already, and no byte will say so.
-  }
-  return CheckPatience(status, &channel.send_broken_at, channel.next, channel.id);
-}
-
-absl::Status LaneSet::CheckPatience(const absl::Status& lane, MonotonicNs* broken_at,
-                                    HostIndex peer, ChannelId channel) const {
-  if (lane.ok()) {
-    *broken_at = 0;
-    return absl::OkStatus();
-  }
-  const MonotonicNs now = options_.access.clock->Now();
-  if (*broken_at == 0) *broken_at = now;
-  if (absl::IsUnavailable(lane) && now - *broken_at < kLanePatienceNs) return absl::OkStatus();
-  return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
-                                                ToString(options_.hosts[peer.value()]), ": ",
-                                                std::string(lane.message())));
-}
+// ---- What it tells about itself -----------------------------------------------------------------
 
 std::string LaneSet::DescribeMissing() const {
   std::vector<std::string> missing;
-  for (const Channel& channel : channels_) {
-    if (channel.send == nullptr) continue;
-    if (!channel.send->status().ok()) {
-      missing.push_back(absl::StrCat("channel ", channel.id.value(), " to ",
-                                     ToString(options_.hosts[channel.next.value()])));
-    }
-    if (!channel.receive->status().ok()) {
-      missing.push_back(absl::StrCat("channel ", channel.id.value(), " from ",
-                                     ToString(options_.hosts[channel.previous.value()])));
-    }
+  for (const auto& lane : outgoing_) {
+    if (!lane->lane().status().ok()) missing.push_back(lane->Describe());
+  }
+  for (const auto& lane : incoming_) {
+    if (!lane->lane().status().ok()) missing.push_back(lane->Describe());
   }
   return absl::StrJoin(missing, ", ");
 }
 
 std::vector<CommunicatorStats::Lane> LaneSet::Stats() const {
   std::vector<CommunicatorStats::Lane> stats;
-  for (const Channel& channel : channels_) {
-    if (channel.send == nullptr) continue;
-    const LaneCounters counters = channel.send->counters();
-    const absl::Status status = channel.send->status();
-    stats.push_back({.channel = channel.id,
-                     .from = options_.self,
-                     .to = channel.next,
-                     .local = ToString(channel.send->local()),
-                     .remote = ToString(channel.send->remote()),
-                     .payload_bytes = counters.payload_bytes,
-                     .reconnects = counters.reconnects,
-                     .state = status.ok() ? "up" : std::string(status.message())});
-  }
+  for (const auto& lane : outgoing_) stats.push_back(lane->Stats());
   return stats;
 }
 

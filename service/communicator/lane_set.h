@@ -1,8 +1,16 @@
-// The lanes of one communicator under one strategy: per channel one to the next host of the ring
-// and one from the host before, with the memory that they land in and are composed in.
+// The lanes of one communicator under one strategy: a table of (channel, peer, direction).
 //
-// A lane that breaks is opened again by its sender; the ends agree on the last slice delivered.
-// Only when that does not succeed within kLanePatienceNs does the set fail.
+//                    channels 0 … n−1              kMessageChannel
+//   ring neighbours  opened when the set is made   opened on first use
+//   other hosts      opened on first use           opened on first use
+//
+// The sender opens a lane: its SendTo dials, and slices may be posted at once, as far as credit
+// goes. The receiver has its end from its first ReceiveFrom or from the peer's first connection,
+// whichever comes first. What no lane uses is not allocated: slots come with the receiving end,
+// staging with the first plan that composes slices for the lane.
+//
+// A host may open kMaxChannels + 1 lanes to us at most, and it has proven that it is a member. All
+// memory together is bounded by kMaxLaneMemoryBytes.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
@@ -11,21 +19,21 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
+#include "service/communicator/peer_lane.h"
 #include "service/communicator/strategy.h"
 #include "service/device/device.h"
 #include "service/executor/operation_binding.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
-
-// How long a lane may be without a connection once it had one.
-inline constexpr int64_t kLanePatienceNs = 700 * kNsPerMs;
 
 struct LaneSetOptions {
   PeerAccess access;
@@ -41,17 +49,27 @@ struct LaneSetOptions {
 
 class LaneSet {
  public:
-  // Makes the lanes and starts to open those that leave this host. kResourceExhausted: no memory.
+  // Makes the lanes of the rings and starts to open those that leave this host.
+  // kResourceExhausted: no memory.
   static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
 
+  // The lane to or from `peer` on a channel of the strategy or kMessageChannel; made, and the
+  // former opened, if it is not there yet. The same one each time, for as long as the set lives.
+  // kResourceExhausted: no memory for its slots. REQUIRES: both exist; `peer` is not this host.
+  SendLane* SendTo(ChannelId channel, HostIndex peer);
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer);
+  // Memory of slots × slot_bytes where slices for that lane are composed before they are sent;
+  // allocated by the first call. REQUIRES and errors as above.
+  absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer);
+
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
-  // none of them.
+  // none that may be.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
-  // Every lane has had its first connection.
+  // Every lane of the rings has had its first connection.
   bool ready() const;
-  // True when anything moved. An error: a lane that cannot be restored, or a peer that broke the
-  // protocol.
+  // True when anything moved. An error: a lane that cannot be opened or restored, a peer that broke
+  // the protocol, or no memory for a lane that a peer opened.
   absl::StatusOr<bool> Poll();
   // All that was sent has been acknowledged, and all that came: closing loses nothing.
   bool drained() const;
@@ -64,35 +82,36 @@ class LaneSet {
   std::string DescribeMissing() const;
 
   std::span<const ChannelResources> resources() const { return resources_; }
+  // Of the lanes out of this host; those of the rings first, by channel.
   std::vector<CommunicatorStats::Lane> Stats() const;
 
  private:
-  struct Channel {
-    ChannelId id;
-    HostIndex next, previous;
-    uint16_t source_port = 0;
-    std::unique_ptr<DeviceMemory> slots, staging;
-    std::unique_ptr<SendLane> send;
-    std::unique_ptr<RecvLane> receive;
-    std::unique_ptr<Dial> dial;
-    bool send_attached = false, receive_attached = false;   // ever
-    MonotonicNs send_broken_at = 0, receive_broken_at = 0;  // 0: not broken
-    MonotonicNs dial_again_at = 0;
-    bool next_excused = false, previous_excused = false;
-  };
+  using LaneKey = std::pair<ChannelId, HostIndex>;
+  template <typename Value>
+  using Table = absl::flat_hash_map<LaneKey, Value>;
 
-  explicit LaneSet(const LaneSetOptions& options) : options_(options) {}
-  absl::Status AddChannel(ChannelId id, const ChannelStrategy& strategy);
-  absl::Status PollSend(Channel& channel, bool* moved);
-  absl::Status PollReceive(Channel& channel, bool* moved);
-  void StartDial(Channel& channel);
-  absl::Status CheckPatience(const absl::Status& lane, MonotonicNs* broken_at, HostIndex peer,
-                             ChannelId channel) const;
+  explicit LaneSet(const LaneSetOptions& options);
+  absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
+  // Whether a lane of `channel` with `peer` may be.
+  bool MayBe(ChannelId channel, HostIndex peer) const;
+  OutgoingLane& Open(ChannelId channel, HostIndex peer, uint16_t source_port);
+  absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
+  size_t LaneBytes() const;
 
   const LaneSetOptions options_;
-  std::vector<Channel> channels_;
+  // In the order in which they were made: those of the rings first, so many of each.
+  std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
+  std::vector<std::unique_ptr<IncomingLane>> incoming_;
+  size_t ring_lanes_ = 0;
+  Table<OutgoingLane*> outgoing_by_key_;
+  Table<IncomingLane*> incoming_by_key_;
+  Table<std::unique_ptr<DeviceMemory>> staging_;
+  std::vector<bool> excused_;  // by HostIndex
   std::vector<ChannelResources> resources_;
-  bool idle_ = false;  // the last Poll moved nothing
+  uint64_t memory_bytes_ = 0;    // slots and staging
+  absl::Status refused_memory_;  // for a lane that a peer opened
+  bool idle_ = false;            // the last Poll moved nothing
 };
 
 }  // namespace mccs

@@ -31,11 +31,13 @@ struct Strategy {
 };
 
 inline constexpr int kMaxChannels = 32;
+// The channel of send/recv messages, beside those of the strategy: its lanes carry no plan's slices.
+inline constexpr ChannelId kMessageChannel{kMaxChannels};
 inline constexpr uint32_t kMaxLaneSlots = 64;
 inline constexpr uint32_t kMinSlotBytes = 16u << 10;
 inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 
-// Slots and staging of all lanes of one communicator on one host.
+// Slots and staging of all lanes of one communicator on one host, those opened later included.
 inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 
 // kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a

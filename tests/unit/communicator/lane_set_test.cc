@@ -1,197 +1,22 @@
-// The lanes of a communicator of two hosts over a simulated network. Time goes from event to event
-// and from deadline to deadline, as the engine's does.
+// The lanes of the rings, between two hosts.
 #include "service/communicator/lane_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <limits>
 
-#include "base/log.h"
-#include "base/random.h"
-#include "service/device/cpu_device.h"
-#include "service/device/local_importer.h"
-#include "service/transport/peer_listener.h"
-#include "service/transport/stream_lane.h"
-#include "tests/sim/sim_network.h"
 #include "tests/unit/communicator/fake_connection.h"
+#include "tests/unit/communicator/lane_set_hosts.h"
 
 namespace mccs {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr uint16_t kPort = 7400;
-constexpr uint16_t kSourcePort = 40'000;  // of channel 0's lane from host 0; the others follow
-constexpr LaneShape kShape{.slots = 4, .slot_bytes = 16u << 10};
-constexpr int kChannels = 2;
-
-std::string AddressOf(int host) { return "10.0.0." + std::to_string(host + 1); }
-
-class NoMemory final : public Device {
- public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override {
-    return Exhausted();
-  }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override { return Exhausted(); }
-  bool Submit(const MemOp&, MemToken) override { return false; }
-  size_t Poll(std::span<MemToken>) override { return 0; }
-  std::string Description() const override { return "nothing"; }
-
- private:
-  static absl::Status Exhausted() { return absl::ResourceExhaustedError("no memory"); }
-};
-
-// A host whose source ports are in use for a while: Connect fails at once, and nothing ever arrives
-// to say that they are free again.
-class BusyPorts final : public Network {
- public:
-  BusyPorts(Network& real, const Clock& clock) : real_(real), clock_(clock) {}
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
-    return real_.Listen(at);
-  }
-  absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
-                                                      const ConnectOptions& options) override {
-    if (clock_.Now() >= busy_until) return real_.Connect(to, options);
-    ++refused;
-    return absl::AlreadyExistsError("source port in use");
-  }
-  bool Poll() override { return real_.Poll(); }
-
-  MonotonicNs busy_until = 0;
-  int refused = 0;
-
- private:
-  Network& real_;
-  const Clock& clock_;
-};
-
-class LaneSetTest : public testing::Test {
+class LaneSetTest : public LaneSetHosts {
  protected:
-  struct Host {
-    std::unique_ptr<PeerListener> door;
-    std::unique_ptr<LaneSet> lanes;
-    absl::Status status;
-  };
-
-  LaneSetOptions OptionsOf(int h) {
-    Network* network =
-        h == 0 ? static_cast<Network*>(&dialler_) : &network_.HostNetwork(AddressOf(h));
-    LaneSetOptions options{.access = {network, &random_, &clock_},
-                           .transport = &transport_,
-                           .device = &device_,
-                           .id = CommId(0x2a),
-                           .secret = {},
-                           .self = HostIndex(h),
-                           .hosts = {{AddressOf(0), kPort}, {AddressOf(1), kPort}},
-                           .source_host = "",
-                           .strategy = {}};
-    options.strategy.lanes = kShape;
-    for (uint16_t c = 0; c < kChannels; ++c) {
-      const auto first = static_cast<uint16_t>(kSourcePort + 2 * c);
-      options.strategy.channels.push_back(
-          {.ring = {HostIndex(0), HostIndex(1)},
-           .source_ports = {first, static_cast<uint16_t>(first + 1)}});
-    }
-    return options;
-  }
-
-  void OpenDoor(int h) {
-    hosts_[h].door = std::make_unique<PeerListener>(
-        std::move(*network_.HostNetwork(AddressOf(h)).Listen({AddressOf(h), kPort})),
-        [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
-  }
-  void Make(int h) { hosts_[h].lanes = std::move(*LaneSet::Make(OptionsOf(h))); }
-  // Both hosts, all lanes up.
-  void OpenAll() {
-    for (int h : {0, 1}) OpenDoor(h);
-    for (int h : {0, 1}) Make(h);
-    ASSERT_TRUE(Run([&] { return lanes(0).ready() && lanes(1).ready(); }))
-        << lanes(0).DescribeMissing();
-  }
-
-  bool PollAll() {
-    bool moved = false;
-    for (Host& host : hosts_) {
-      if (host.door != nullptr) {
-        for (Peer& peer : host.door->Poll(clock_.Now())) {
-          moved = true;
-          if (host.lanes != nullptr) host.lanes->Accept(peer.preamble, std::move(peer.connection));
-        }
-      }
-      if (host.lanes == nullptr || !host.status.ok()) continue;
-      const auto lanes_moved = host.lanes->Poll();
-      host.status = lanes_moved.status();
-      moved |= lanes_moved.ok() && *lanes_moved;
-    }
-    return moved;
-  }
-
-  // As the engine does it: turns while anything moves, then sleep until a byte or a deadline.
-  bool Run(const std::function<bool()>& done, int64_t limit_ns = 2 * kNsPerSec) {
-    const MonotonicNs limit = clock_.Now() + limit_ns;
-    for (;;) {
-      while (PollAll()) {
-      }
-      if (done()) return true;
-      MonotonicNs next = network_.NextEventTime().value_or(limit);
-      for (const Host& host : hosts_) {
-        if (host.lanes != nullptr && host.status.ok())
-          next = std::min(next, host.lanes->NextDeadline());
-      }
-      next = std::max(next, clock_.Now() + 1);
-      if (next > limit) {
-        network_.AdvanceTo(limit);
-        return false;
-      }
-      network_.AdvanceTo(next);
-    }
-  }
-  bool RunToError(int h) {
-    return Run([&, h] { return !hosts_[h].status.ok(); });
-  }
-
-  // Sends a slice of one byte from host `from` on a channel; false without credit.
-  bool Send(int from, int channel, uint8_t value) {
-    const std::byte byte{value};  // a short slice: the lane copies it
-    const ConstMemRef piece{&byte, 1};
-    const auto posted = channel_of(from, channel).send->Post({&piece, 1}, SliceTag{});
-    return posted.ok() && posted->has_value();
-  }
-  // The next slice of host `to`, once it has come.
-  std::optional<uint8_t> Take(int to, int channel) {
-    RecvLane& lane = *channel_of(to, channel).receive;
-    SliceNumber& next = taken_[to][channel];
-    if (lane.Landed(next) == Landing::kNotYet) return std::nullopt;
-    const auto value = std::to_integer<uint8_t>(*lane.Slot(next));
-    lane.Release(next++);
-    return value;
-  }
-  // Carries `value` from host 0 to host 1.
-  void ExpectCarries(int channel, uint8_t value) {
-    ASSERT_TRUE(Send(0, channel, value));
-    std::optional<uint8_t> got;
-    ASSERT_TRUE(Run([&] { return (got = Take(1, channel)).has_value(); })) << hosts_[0].status;
-    EXPECT_EQ(*got, value);
-  }
-
-  LaneSet& lanes(int h) { return *hosts_[h].lanes; }
-  const ChannelResources& channel_of(int h, int c) {
-    return lanes(h).resources()[static_cast<size_t>(c)];
-  }
-  CommunicatorStats::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
-
-  SimClock clock_;
-  SimNetwork network_{clock_, 1};
-  BusyPorts dialler_{network_.HostNetwork(AddressOf(0)), clock_};  // host 0's
-  SeededRandom random_{1};
-  std::unique_ptr<Log> log_ = MakeNullLog();
-  StreamTransport transport_;
-  CpuDevice device_{{}, std::make_unique<LocalImporter>()};
-  Host hosts_[2];
-  SliceNumber taken_[2][kChannels] = {};
+  LaneSetTest() : LaneSetHosts(2) {}
 };
 
 // ---- Opening ------------------------------------------------------------------------------------
@@ -257,10 +82,8 @@ TEST_F(LaneSetTest, AFirstConnectionThatIsRefusedIsAnError) {
 }
 
 TEST_F(LaneSetTest, WithoutMemoryThereAreNoLanes) {
-  NoMemory device;
-  LaneSetOptions options = OptionsOf(0);
-  options.device = &device;
-  EXPECT_TRUE(absl::IsResourceExhausted(LaneSet::Make(options).status()));
+  device_.left = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(LaneSet::Make(OptionsOf(0)).status()));
 }
 
 // ---- Connections that others open ---------------------------------------------------------------

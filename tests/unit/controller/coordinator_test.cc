@@ -231,5 +231,23 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   EXPECT_EQ(detail.lanes(1).chosen_source_port(), ports[1]);
 }
 
+TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
+  const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);
+  agent::FromAgent message = Reporting(1, 2);
+  for (int hops : {1, 2}) {
+    agent::Lane* lane = message.mutable_report()->add_lanes();
+    lane->set_from(order.ring(0));
+    lane->set_to(order.ring(hops));
+  }
+  Say(kFirst, message);
+  const control::CommunicatorDetail detail = *Describe("0");
+  ASSERT_EQ(detail.lanes_size(), 2);
+  EXPECT_EQ(detail.lanes(0).chosen_source_port(), order.source_ports(0));
+  EXPECT_EQ(detail.lanes(1).chosen_source_port(), 0u);
+}
+
 }  // namespace
 }  // namespace mccs

@@ -1,0 +1,148 @@
+#include "service/communicator/peer_lane.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
+
+absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
+  return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
+                                                ToString(peer), ": ", std::string(lane.message())));
+}
+
+}  // namespace
+
+// ---- Patience -----------------------------------------------------------------------------------
+
+absl::Status LanePatience::Check(const absl::Status& lane, MonotonicNs now) {
+  if (lane.ok()) {
+    Reset();
+    return absl::OkStatus();
+  }
+  if (broken_at_ == 0) broken_at_ = now;
+  if (absl::IsUnavailable(lane) && now < deadline()) return absl::OkStatus();
+  return lane;
+}
+
+MonotonicNs LanePatience::deadline() const {
+  return waiting() ? broken_at_ + kLanePatienceNs : kNever;
+}
+
+// ---- Out of this host ---------------------------------------------------------------------------
+
+OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial,
+                           std::unique_ptr<SendLane> lane)
+    : access_(access), options_(dial), lane_(std::move(lane)) {
+  MCCS_CHECK(lane_ != nullptr);
+  StartDial();
+}
+
+absl::Status OutgoingLane::Poll(bool* moved) {
+  if (dial_ != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(const bool came, PollDial());
+    *moved |= came;
+  }
+  if (!attached_) return absl::OkStatus();
+  *moved |= lane_->Poll();
+  if (excused_) return absl::OkStatus();
+  const absl::Status status = lane_->status();
+  const MonotonicNs now = access_.clock->Now();
+  if (absl::IsUnavailable(status) && dial_ == nullptr && now >= dial_again_at_) {
+    StartDial();
+    *moved = true;  // It may have failed already, and no byte will say so.
+  }
+  if (absl::Status over = patience_.Check(status, now); !over.ok()) {
+    return Named(over, channel(), options_.to);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> OutgoingLane::PollDial() {
+  auto connection = dial_->Poll();
+  if (!connection.ok()) {
+    dial_.reset();
+    if (!attached_) return connection.status();
+    dial_again_at_ = access_.clock->Now() + kDialAgainNs;
+    return false;
+  }
+  if (*connection == nullptr) return false;
+  dial_.reset();
+  lane_->Attach(std::move(*connection));
+  attached_ = true;
+  patience_.Reset();
+  return true;
+}
+
+void OutgoingLane::Excuse() {
+  excused_ = true;
+  dial_.reset();
+  patience_.Reset();
+}
+
+MonotonicNs OutgoingLane::NextDeadline() const {
+  // A first connection has the dial's own patience, a later one the lane's.
+  if (!attached_) return dial_ != nullptr ? dial_->deadline() : kNever;
+  if (!patience_.waiting()) return kNever;
+  return dial_ != nullptr ? patience_.deadline() : std::min(patience_.deadline(), dial_again_at_);
+}
+
+std::string OutgoingLane::Describe() const {
+  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.to));
+}
+
+CommunicatorStats::Lane OutgoingLane::Stats() const {
+  const LaneCounters counters = lane_->counters();
+  const absl::Status status = lane_->status();
+  return {.channel = channel(),
+          .from = options_.preamble.from_host,
+          .to = peer(),
+          .local = ToString(lane_->local()),
+          .remote = ToString(lane_->remote()),
+          .payload_bytes = counters.payload_bytes,
+          .reconnects = counters.reconnects,
+          .state = status.ok() ? "up" : std::string(status.message())};
+}
+
+// ---- Into this host -----------------------------------------------------------------------------
+
+IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
+                           std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane)
+    : clock_(clock), origin_(origin), slots_(std::move(slots)), lane_(std::move(lane)) {
+  MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
+}
+
+void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
+  lane_->Attach(std::move(connection));
+  attached_ = true;
+  patience_.Reset();
+}
+
+absl::Status IncomingLane::Poll(bool* moved) {
+  if (!attached_) return absl::OkStatus();
+  *moved |= lane_->Poll();
+  if (excused_) return absl::OkStatus();
+  if (absl::Status over = patience_.Check(lane_->status(), clock_.Now()); !over.ok()) {
+    return Named(over, channel(), origin_.endpoint);
+  }
+  return absl::OkStatus();
+}
+
+void IncomingLane::Excuse() {
+  excused_ = true;
+  patience_.Reset();
+}
+
+std::string IncomingLane::Describe() const {
+  return absl::StrCat("channel ", channel().value(), " from ", ToString(origin_.endpoint));
+}
+
+}  // namespace mccs

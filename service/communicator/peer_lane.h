@@ -1,0 +1,124 @@
+// One end of a lane as a communicator keeps it: the lane, how its connections come about, and how
+// long it may be without one.
+//
+// A lane that breaks is opened again by its sender; the ends agree on the last slice delivered.
+// Only when that does not succeed within kLanePatienceNs does the end report an error. An end whose
+// peer is excused reports none: a break is no loss then.
+//
+// OWNER: LaneSet. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_
+#define MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "service/communicator/controller_link.h"
+#include "service/communicator/dial.h"
+#include "service/device/device.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+// How long a lane may be without a connection once it had one.
+inline constexpr int64_t kLanePatienceNs = 700 * kNsPerMs;
+
+// Since when a lane has been without its connection.
+class LanePatience {
+ public:
+  // What the lane's status means now: nothing, or the error that ends the wait.
+  absl::Status Check(const absl::Status& lane, MonotonicNs now);
+  void Reset() { broken_at_ = 0; }
+  bool waiting() const { return broken_at_ != 0; }
+  // When it is over; never while nothing is broken.
+  MonotonicNs deadline() const;
+
+ private:
+  MonotonicNs broken_at_ = 0;
+};
+
+class OutgoingLane {
+ public:
+  // Starts to dial as `dial` says; its preamble names the lane. REQUIRES: `lane` is not null.
+  OutgoingLane(const PeerAccess& access, const DialOptions& dial, std::unique_ptr<SendLane> lane);
+
+  SendLane& lane() { return *lane_; }
+  const SendLane& lane() const { return *lane_; }
+  ChannelId channel() const { return options_.preamble.channel; }
+  HostIndex peer() const { return options_.preamble.to_host; }
+
+  // Moves bytes and connections; sets `moved` when any moved. An error: the first connection did
+  // not come about, the lane cannot be restored, or the peer broke the protocol.
+  absl::Status Poll(bool* moved);
+
+  // Has had its first connection.
+  bool attached() const { return attached_; }
+  // All that was posted has been acknowledged, or need not be.
+  bool drained() const { return excused_ || lane_->acknowledged() == lane_->next(); }
+  void Excuse();
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const;
+
+  // "channel 0 to 10.0.0.2:7400".
+  std::string Describe() const;
+  CommunicatorStats::Lane Stats() const;
+
+ private:
+  // True when a connection came.
+  absl::StatusOr<bool> PollDial();
+  void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
+
+  const PeerAccess access_;
+  const DialOptions options_;
+  std::unique_ptr<SendLane> lane_;
+  std::unique_ptr<Dial> dial_;
+  bool attached_ = false;
+  bool excused_ = false;
+  LanePatience patience_;
+  MonotonicNs dial_again_at_ = 0;
+};
+
+// Where an incoming lane comes from.
+struct LaneOrigin {
+  ChannelId channel;
+  HostIndex peer;
+  Endpoint endpoint;  // of the peer, for texts
+};
+
+class IncomingLane {
+ public:
+  // `slots` is the memory that `lane` lands in. REQUIRES: neither is null.
+  IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<DeviceMemory> slots,
+               std::unique_ptr<RecvLane> lane);
+
+  RecvLane& lane() { return *lane_; }
+  const RecvLane& lane() const { return *lane_; }
+  ChannelId channel() const { return origin_.channel; }
+  HostIndex peer() const { return origin_.peer; }
+
+  // A connection that the peer opened, authenticated; it takes the place of an older one.
+  void Attach(std::unique_ptr<Connection> connection);
+  // As OutgoingLane's; without a first connection there is nothing to do.
+  absl::Status Poll(bool* moved);
+
+  bool attached() const { return attached_; }
+  void Excuse();
+  MonotonicNs NextDeadline() const { return patience_.deadline(); }
+  // "channel 0 from 10.0.0.2:7400".
+  std::string Describe() const;
+
+ private:
+  const Clock& clock_;
+  const LaneOrigin origin_;
+  std::unique_ptr<DeviceMemory> slots_;  // outlives the lane
+  std::unique_ptr<RecvLane> lane_;
+  bool attached_ = false;
+  bool excused_ = false;
+  LanePatience patience_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_

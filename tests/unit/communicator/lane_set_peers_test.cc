@@ -1,0 +1,256 @@
+// Lanes beyond the rings: between any two hosts, opened on first use. Four hosts in one ring, so
+// that hosts 0 and 2 are no neighbours.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "service/communicator/lane_set.h"
+#include "tests/unit/communicator/fake_connection.h"
+#include "tests/unit/communicator/lane_set_hosts.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kHosts = 4;
+constexpr size_t kRingStreams = size_t{kHosts} * kChannels;
+constexpr ChannelId kFirst(0);
+constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+
+class LaneSetPeersTest : public LaneSetHosts {
+ protected:
+  LaneSetPeersTest() : LaneSetHosts(kHosts) {}
+
+  static bool Post(SendLane& lane, uint8_t value) {
+    const std::byte byte{value};
+    const ConstMemRef piece{&byte, 1};
+    const auto posted = lane.Post({&piece, 1}, SliceTag{});
+    return posted.ok() && posted->has_value();
+  }
+  // Waits for slice `n` and gives its slot back; nothing when it does not come.
+  std::optional<uint8_t> Take(RecvLane& lane, SliceNumber n) {
+    if (!Run([&] { return lane.Landed(n) != Landing::kNotYet; })) return std::nullopt;
+    const auto value = std::to_integer<uint8_t>(*lane.Slot(n));
+    lane.Release(n);
+    return value;
+  }
+  RecvLane& From(int at, ChannelId channel, int peer) {
+    auto lane = lanes(at).ReceiveFrom(channel, HostIndex(peer));
+    EXPECT_TRUE(lane.ok()) << lane.status();
+    return **lane;
+  }
+  static Preamble LaneFrom(int from, int to, ChannelId channel) {
+    return {.purpose = ConnectionPurpose::kLane,
+            .comm_id = CommId(0x2a),
+            .epoch = Epoch(1),
+            .channel = channel,
+            .from_host = HostIndex(from),
+            .to_host = HostIndex(to)};
+  }
+};
+
+// ---- Good ---------------------------------------------------------------------------------------
+
+TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
+  OpenAll();
+  EXPECT_EQ(network_.open_streams(), kRingStreams);
+  for (int h = 0; h < kHosts; ++h) EXPECT_EQ(lanes(h).Stats().size(), size_t{kChannels});
+  const int before = device_.taken;
+  lanes(0).SendTo(kFirst, HostIndex(2));
+  EXPECT_EQ(device_.taken, before) << "a sender has no slots";
+  Run([] { return false; });
+  EXPECT_EQ(network_.open_streams(), kRingStreams + 1);
+  EXPECT_EQ(device_.taken, before + 1) << "the receiver's slots";
+}
+
+TEST_F(LaneSetPeersTest, ALaneToAnyHostIsOpenedOnFirstUse) {
+  OpenAll();
+  RecvLane& end = From(2, kFirst, 0);
+  SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
+  EXPECT_EQ(lanes(0).DescribeMissing(), "channel 0 to 10.0.0.3:7400");
+  EXPECT_EQ(lanes(2).DescribeMissing(), "channel 0 from 10.0.0.1:7400");
+  ASSERT_TRUE(Post(lane, 7));
+  EXPECT_EQ(Take(end, 0), 7);
+  EXPECT_EQ(lanes(0).DescribeMissing(), "");
+  EXPECT_EQ(lanes(2).DescribeMissing(), "");
+  const CommunicatorStats::Lane stats = lanes(0).Stats().back();
+  EXPECT_EQ(stats.channel, kFirst);
+  EXPECT_EQ(stats.to, HostIndex(2));
+  EXPECT_EQ(stats.state, "up");
+}
+
+TEST_F(LaneSetPeersTest, SlicesMayBePostedBeforeTheConnectionStandsAsFarAsCreditGoes) {
+  OpenAll();
+  SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
+  for (uint8_t i = 0; i < kShape.slots; ++i) ASSERT_TRUE(Post(lane, i));
+  EXPECT_FALSE(Post(lane, 99));
+  EXPECT_FALSE(lanes(0).drained());
+  RecvLane& end = From(2, kFirst, 0);
+  for (uint8_t i = 0; i < kShape.slots; ++i) EXPECT_EQ(Take(end, i), i);
+  EXPECT_TRUE(Run([&] { return lanes(0).drained(); }));
+}
+
+TEST_F(LaneSetPeersTest, WhatComesBeforeTheReceiverAsksForTheLaneWaitsThere) {
+  OpenAll();
+  ASSERT_TRUE(Post(*lanes(0).SendTo(kMessageChannel, HostIndex(2)), 5));
+  Run([] { return false; });
+  EXPECT_EQ(Take(From(2, kMessageChannel, 0), 0), 5);
+}
+
+TEST_F(LaneSetPeersTest, IsTheSameLaneEachTimeAndTheRingsWhereThatIsMeant) {
+  OpenAll();
+  EXPECT_EQ(lanes(0).SendTo(kFirst, HostIndex(1)), channel_of(0, 0).send);
+  EXPECT_EQ(&From(0, kFirst, 3), channel_of(0, 0).receive);
+  SendLane* const across = lanes(0).SendTo(kFirst, HostIndex(2));
+  EXPECT_EQ(lanes(0).SendTo(kFirst, HostIndex(2)), across);
+  EXPECT_NE(lanes(0).SendTo(ChannelId(1), HostIndex(2)), across);
+  RecvLane* const end = &From(2, kFirst, 0);
+  Run([] { return false; });
+  EXPECT_EQ(&From(2, kFirst, 0), end);
+  const MemRef staging = *lanes(0).StagingTo(kFirst, HostIndex(2));
+  EXPECT_EQ(staging.bytes, size_t{kShape.slots} * kShape.slot_bytes);
+  EXPECT_EQ(lanes(0).StagingTo(kFirst, HostIndex(2))->data, staging.data);
+}
+
+TEST_F(LaneSetPeersTest, MessagesHaveLanesOfTheirOwn) {
+  OpenAll();
+  SendLane& messages = *lanes(0).SendTo(kMessageChannel, HostIndex(1));
+  EXPECT_NE(&messages, channel_of(0, 0).send);
+  ASSERT_TRUE(Post(messages, 1));
+  ASSERT_TRUE(Post(*channel_of(0, 0).send, 2));
+  EXPECT_EQ(Take(From(1, kMessageChannel, 0), 0), 1);
+  EXPECT_EQ(Take(*channel_of(1, 0).receive, 0), 2);
+}
+
+TEST_F(LaneSetPeersTest, AllHostsOpenAllLanesAtOnce) {
+  OpenAll();
+  for (int from = 0; from < kHosts; ++from) {
+    for (int to = 0; to < kHosts; ++to) {
+      for (int c = 0; c < kChannels && from != to; ++c) {
+        SendLane& lane = *lanes(from).SendTo(ChannelId(c), HostIndex(to));
+        ASSERT_TRUE(Post(lane, static_cast<uint8_t>(10 * from + to)));
+      }
+    }
+  }
+  for (int from = 0; from < kHosts; ++from) {
+    for (int to = 0; to < kHosts; ++to) {
+      for (int c = 0; c < kChannels && from != to; ++c) {
+        EXPECT_EQ(Take(From(to, ChannelId(c), from), 0), 10 * from + to);
+      }
+    }
+  }
+}
+
+// ---- Turning bad --------------------------------------------------------------------------------
+
+TEST_F(LaneSetPeersTest, ALaterLaneThatBreaksIsReplaced) {
+  OpenAll();
+  SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
+  RecvLane& end = From(2, kFirst, 0);
+  ASSERT_TRUE(Post(lane, 1));
+  EXPECT_EQ(Take(end, 0), 1);
+  EXPECT_EQ(network_.Cut(AddressOf(0), AddressOf(2)), 1);
+  ASSERT_TRUE(Post(lane, 2));
+  EXPECT_EQ(Take(end, 1), 2);
+  EXPECT_EQ(lanes(0).Stats().back().reconnects, 1u);
+}
+
+TEST_F(LaneSetPeersTest, ALaterLaneThatStaysBrokenFailsBothEndsWhenThePatienceIsOver) {
+  OpenAll();
+  SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(2));
+  ASSERT_TRUE(Post(lane, 1));
+  EXPECT_EQ(Take(From(2, kFirst, 0), 0), 1);
+  network_.Part(AddressOf(0), AddressOf(2));
+  network_.Cut(AddressOf(0), AddressOf(2));
+  const MonotonicNs broken = clock_.Now();
+  for (int h : {0, 2}) {
+    ASSERT_TRUE(RunToError(h));
+    EXPECT_THAT(std::string(hosts_[h].status.message()),
+                HasSubstr("lane of channel 0 with host " + AddressOf(2 - h) + ":7400"));
+    EXPECT_EQ(clock_.Now() - broken, kLanePatienceNs);
+  }
+  EXPECT_TRUE(hosts_[1].status.ok()) << hosts_[1].status;
+}
+
+TEST_F(LaneSetPeersTest, ALaterLaneThatIsRefusedFailsTheSet) {
+  OpenAll();
+  hosts_[2].door.reset();
+  lanes(0).SendTo(kFirst, HostIndex(2));
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_TRUE(absl::IsUnavailable(hosts_[0].status)) << hosts_[0].status;
+  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
+}
+
+TEST_F(LaneSetPeersTest, AHostThatDoesNotAnswerIsNotWaitedForForEver) {
+  OpenAll();
+  network_.Part(AddressOf(0), AddressOf(2));
+  lanes(0).SendTo(kFirst, HostIndex(2));
+  EXPECT_LT(lanes(0).NextDeadline(), kNever) << "no byte may arrive to wake the engine";
+  EXPECT_TRUE(Run([&] { return !hosts_[0].status.ok(); }, 60 * kNsPerSec));
+  EXPECT_THAT(std::string(hosts_[0].status.message()), HasSubstr("10.0.0.3:7400"));
+}
+
+TEST_F(LaneSetPeersTest, ALaneToAnExcusedHostIsNoLoss) {
+  OpenAll();
+  lanes(0).Excuse(HostIndex(2));
+  hosts_[2].lanes.reset();
+  hosts_[2].door.reset();
+  network_.CutHost(AddressOf(2));
+  lanes(0).SendTo(kFirst, HostIndex(2));
+  From(0, kFirst, 2);
+  EXPECT_FALSE(Run([&] { return !hosts_[0].status.ok(); }, 10 * kLanePatienceNs))
+      << hosts_[0].status;
+  EXPECT_TRUE(lanes(0).drained());
+  EXPECT_EQ(lanes(0).NextDeadline(), kNever);
+}
+
+// ---- Bad ----------------------------------------------------------------------------------------
+
+TEST_F(LaneSetPeersTest, AConnectionForALaneThatCannotBeTakesNothing) {
+  OpenAll();
+  const int before = device_.taken;
+  std::vector<Preamble> wrong;
+  for (int channel : {-1, kChannels, kMaxChannels - 1, kMaxChannels + 1, 1 << 30})
+    wrong.push_back(LaneFrom(2, 0, ChannelId(channel)));
+  for (int from : {-1, 0, kHosts, 1 << 30}) wrong.push_back(LaneFrom(from, 0, kFirst));
+  for (const Preamble& preamble : wrong) {
+    auto wire = std::make_shared<FakeWire>();
+    lanes(0).Accept(preamble, std::make_unique<FakeConnection>(wire));
+    EXPECT_EQ(wire.use_count(), 1) << ToString(preamble);
+  }
+  EXPECT_EQ(device_.taken, before);
+}
+
+TEST_F(LaneSetPeersTest, WithoutMemoryForALaneThatAPeerOpensTheSetFailsAndSaysSo) {
+  OpenAll();
+  device_.left = 0;
+  EXPECT_TRUE(absl::IsResourceExhausted(lanes(0).ReceiveFrom(kFirst, HostIndex(2)).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(lanes(0).StagingTo(kFirst, HostIndex(2)).status()));
+  auto wire = std::make_shared<FakeWire>();
+  lanes(0).Accept(LaneFrom(2, 0, kFirst), std::make_unique<FakeConnection>(wire));
+  EXPECT_EQ(wire.use_count(), 1) << "closed";
+  EXPECT_EQ(lanes(0).NextDeadline(), 0) << "at once";
+  ASSERT_TRUE(RunToError(0));
+  EXPECT_TRUE(absl::IsResourceExhausted(hosts_[0].status)) << hosts_[0].status;
+}
+
+TEST_F(LaneSetPeersTest, AllLanesTogetherTakeNoMoreThanTheirLimit) {
+  LaneSetOptions options = OptionsOf(0);
+  options.strategy.lanes = {.slots = 16, .slot_bytes = kMaxSlotBytes};  // 256 MiB for each end
+  options.strategy.channels.resize(1);
+  auto set = std::move(*LaneSet::Make(options));
+  int fit = 0;
+  absl::Status status;
+  for (int h = 1; h < kHosts && status.ok(); ++h) {
+    status = set->ReceiveFrom(kMessageChannel, HostIndex(h)).status();
+    fit += status.ok() ? 1 : 0;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fewer channels or smaller slots"));
+  EXPECT_EQ(fit, 2) << "beside the ring's slots and staging";
+}
+
+}  // namespace
+}  // namespace mccs
