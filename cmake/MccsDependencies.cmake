@@ -14,12 +14,13 @@ if(MCCS_WITH_GRPC)
   find_package(gRPC CONFIG REQUIRED)
 endif()
 
-# CUDA: headers and the names that libcudart exports. Nothing of it is linked into our own programs.
-set(_cuda_candidates "$ENV{CUDA_HOME}" /usr/local/cuda)
-find_path(MCCS_CUDA_HOME include/cuda_runtime.h PATHS ${_cuda_candidates} NO_DEFAULT_PATH)
-if(NOT MCCS_CUDA_HOME)
-  message(FATAL_ERROR "no CUDA toolkit: looked for include/cuda_runtime.h under CUDA_HOME "
-                      "('$ENV{CUDA_HOME}') and /usr/local/cuda; set CUDA_HOME to a toolkit of CUDA 13.0")
+# CUDA: headers and the names that libcudart exports. Nothing of it is linked into our own programs. Asked anew at each
+# configuration, so that a build folder follows CUDA_HOME.
+execute_process(COMMAND "${PROJECT_SOURCE_DIR}/scripts/cuda_home"
+  OUTPUT_VARIABLE MCCS_CUDA_HOME OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE _cuda_error RESULT_VARIABLE _cuda_result)
+if(_cuda_result)
+  message(FATAL_ERROR "${_cuda_error}")
 endif()
+unset(MCCS_CUDA_HOME CACHE)  # of earlier build folders, which kept the answer
 add_library(mccs_cuda_headers INTERFACE)
 target_include_directories(mccs_cuda_headers SYSTEM INTERFACE "${MCCS_CUDA_HOME}/include")

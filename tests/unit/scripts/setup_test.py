@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Which CUDA toolkit the build takes, and what scripts/setup does where there is none."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests"))
+import cases  # noqa: E402
+
+# Nothing listens there: what pip asks for is refused at once.
+NO_INDEX_THERE = "http://127.0.0.1:9/simple"
+SOON_S = 20
+
+
+class Tree(unittest.TestCase):
+    """A copy of scripts/ alone, in a folder of its own: what it finds is what a test puts there."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="mccs-setup-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copytree(ROOT / "scripts", self.root / "scripts")
+
+    def toolkit(self, place, headers=("cuda_runtime.h", "nccl.h")):
+        folder = self.root / place
+        (folder / "include").mkdir(parents=True)
+        for header in headers:
+            (folder / "include" / header).touch()
+        return folder
+
+    def run_script(self, name, **variables):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("CUDA", "MCCS", "PIP"))}
+        return subprocess.run([self.root / "scripts" / name], env={**environment, **variables}, capture_output=True,
+                              text=True, timeout=60)
+
+
+class CudaHome(Tree):
+    def test_the_variable_of_our_own_comes_first(self):
+        asked_for, other = self.toolkit("asked"), self.toolkit("other")
+        found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(asked_for), CUDA_HOME=str(other))
+        self.assertEqual(found.stdout.strip(), str(asked_for))
+
+    def test_cuda_home_comes_before_what_setup_fetched(self):
+        self.toolkit("build/cuda")
+        installed = self.toolkit("installed")
+        self.assertEqual(self.run_script("cuda_home", CUDA_HOME=str(installed)).stdout.strip(), str(installed))
+
+    def test_none_hides_what_is_installed(self):
+        installed, fetched = self.toolkit("installed"), self.toolkit("build/cuda")
+        found = self.run_script("cuda_home", MCCS_CUDA_HOME="none", CUDA_HOME=str(installed))
+        self.assertEqual(found.stdout.strip(), str(fetched))
+
+    def test_a_folder_without_the_headers_is_none(self):
+        half = self.toolkit("half", headers=["nccl.h"])
+        found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(half))
+        self.assertEqual(found.returncode, 1)
+        self.assertIn(str(half), found.stderr)
+        self.assertIn("run scripts/setup", found.stderr)
+
+
+class Setup(Tree):
+    def setUp(self):
+        super().setUp()
+        if shutil.which("dpkg-query") is None:
+            self.skipTest("no dpkg-query: scripts/setup knows Debian only")
+
+    def test_what_was_fetched_before_is_left_as_it_is(self):
+        fetched = self.toolkit("build/cuda")
+        shutil.copy(ROOT / "scripts/cuda_packages.txt", fetched / "packages.txt")
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"CUDA toolkit at {fetched}", done.stdout)
+
+    def test_no_index_is_an_error_that_names_the_way_out(self):
+        began = time.monotonic()
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("did not come from PyPI", done.stderr)
+        self.assertIn("set CUDA_HOME", done.stderr)
+        self.assertLess(time.monotonic() - began, SOON_S)
+        self.assertFalse((self.root / "build/cuda").exists(), "half a toolkit is left")
+        self.assertFalse((self.root / "build/cuda.partial").exists())
+
+    def test_other_pins_than_those_fetched_are_fetched_again(self):
+        fetched = self.toolkit("build/cuda")
+        (fetched / "packages.txt").write_text("older\n")
+        done = self.run_script("setup", MCCS_CUDA_HOME="none", PIP_INDEX_URL=NO_INDEX_THERE, PIP_CONFIG_FILE="/dev/null")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("did not come from PyPI", done.stderr)
+
+    def test_a_folder_asked_for_by_name_is_not_replaced(self):
+        done = self.run_script("setup", MCCS_CUDA_HOME=str(self.root / "nowhere"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nowhere", done.stderr)
+
+
+if __name__ == "__main__":
+    cases.main()
