@@ -1,5 +1,6 @@
 #include "shim/collective.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "shim/error_text.h"
 #include "shim/group.h"
 #include "shim/process.h"
+#include "shim/user_operators.h"
 
 namespace mccs::shim {
 namespace {
@@ -39,15 +41,30 @@ ReduceOp WireOp(int op) {
 absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
   if (call.payload.type < 0 || call.payload.type >= kDataTypes)
     return Bad(call, "unknown datatype ", call.payload.type);
-  if (Reduces(call.kind) && (call.extras.op < 0 || call.extras.op >= ncclNumOps)) {
-    return Bad(call, "unknown reduction operator ", call.extras.op,
-               " (an operator belongs to the communicator that it was created for)");
-  }
   if (HasRoot(call.kind) && (call.extras.root < 0 || call.extras.root >= comm.ranks())) {
     return Bad(call, "root ", call.extras.root, " is not a rank of the communicator, which has ",
                comm.ranks());
   }
   return absl::OkStatus();
+}
+
+// The call's operator, where it is one that the program made.
+absl::StatusOr<std::optional<PreMulSum>> CheckOperator(const CollectiveCall& call,
+                                                       Communicator& comm) {
+  const int op = call.extras.op;
+  if (!Reduces(call.kind) || (op >= 0 && op < ncclNumOps)) return std::nullopt;
+  std::optional<PreMulSum> made = comm.operators().Find(op);
+  if (!made) {
+    return Bad(call, "unknown reduction operator ", op,
+               " (an operator belongs to the communicator that it was created for, until "
+               "ncclRedOpDestroy)");
+  }
+  const auto type = static_cast<DataType>(call.payload.type);
+  if (made->type != type) {
+    return Bad(call, "reduction operator ", op, " was created for ", View(Name(made->type)),
+               ", the call is of ", View(Name(type)));
+  }
+  return made;
 }
 
 // Bytes that the call reads and writes on this rank; 0 where it has no such side.
@@ -94,12 +111,27 @@ absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, 
   return absl::OkStatus();
 }
 
+// A factor of the program's operator: its bits, or where the daemon finds them.
+absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Communicator& comm,
+                           wire::WorkRecord& record) {
+  record.redop = ReduceOp::kPreMulSum;
+  record.scalar = made.bits;
+  if (made.device == nullptr) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(record.scalar_buffer,
+                        comm.submit_side().buffers.Resolve({.function = call.function,
+                                                            .argument = "the operator's scalar",
+                                                            .address = made.device,
+                                                            .bytes = SizeOf(made.type)}));
+  return absl::OkStatus();
+}
+
 absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   CommRef comm = Process::Get().handles().Find(call.comm);
   if (!comm) {
     return Bad(call, "comm is ", call.comm == nullptr ? "NULL" : "no communicator that is alive");
   }
   MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
+  MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   if (call.payload.count == 0) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
@@ -116,6 +148,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     std::lock_guard lock(comm->submit_mutex());
     ScopedContext context(comm->driver(), comm->context());
     MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record));
+    if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record));
   }
   group.AddOperation(std::move(comm), call.stream, record);
   return absl::OkStatus();

@@ -29,6 +29,7 @@
 #include "shim/fence.h"
 #include "shim/session.h"
 #include "shim/stream_slots.h"
+#include "shim/user_operators.h"
 #include "shim/work_ring.h"
 
 namespace mccs::shim {
@@ -105,6 +106,9 @@ class Communicator {
   bool broken() const;
   void NotifyDaemon() { session_->client->Notify(handle_); }
 
+  // What ncclRedOpCreatePreMulSum made here. THREAD: any.
+  UserOperators& operators() { return operators_; }
+
   // ---- Handles of ncclCommRegister and ncclCommWindowRegister: opaque numbers, not memory ----
 
   void* AddRegistration();
@@ -138,6 +142,8 @@ class Communicator {
 
   std::mutex submit_mutex_;
   std::optional<SubmitSide> submit_side_;
+
+  UserOperators operators_;
 
   std::mutex registrations_mutex_;
   std::unordered_set<uintptr_t> registrations_;

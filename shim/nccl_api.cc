@@ -13,6 +13,7 @@
 #include "shim/lifecycle.h"
 #include "shim/memory.h"
 #include "shim/process.h"
+#include "shim/user_operators.h"
 
 namespace mccs::shim {
 namespace {
@@ -176,6 +177,21 @@ MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t*) {
       "group was dropped"));
 }
 MCCS_ALSO_WEAK(ncclGroupSimulateEnd);
+
+// ---- Reduction operators ------------------------------------------------------------------------
+
+MCCS_EXPORT ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar,
+                                                   ncclDataType_t type,
+                                                   ncclScalarResidence_t residence,
+                                                   ncclComm_t comm) {
+  return shim::CreatePreMulSum({op, scalar, type, residence, comm});
+}
+MCCS_ALSO_WEAK(ncclRedOpCreatePreMulSum);
+
+MCCS_EXPORT ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return shim::DestroyOperator(op, comm);
+}
+MCCS_ALSO_WEAK(ncclRedOpDestroy);
 
 // ---- Memory -----------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ constexpr char kLater[] =
     "this release carries AllReduce, AllGather, ReduceScatter, Broadcast and Reduce";
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
-constexpr char kNoOperators[] = "this release knows the operators sum, prod, min, max and avg";
 constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
@@ -62,8 +61,6 @@ MCCS_REFUSED(ncclGather, kLater);
 MCCS_REFUSED(ncclScatter, kLater);
 MCCS_REFUSED(ncclSend, kLater);
 MCCS_REFUSED(ncclRecv, kLater);
-MCCS_REFUSED(ncclRedOpCreatePreMulSum, kNoOperators);
-MCCS_REFUSED(ncclRedOpDestroy, kNoOperators);
 MCCS_REFUSED(ncclAllReduceConfig, kNoConfig);
 MCCS_REFUSED(ncclBroadcastConfig, kNoConfig);
 MCCS_REFUSED(ncclReduceConfig, kNoConfig);

@@ -14,6 +14,7 @@
 #include "shim/fence.h"
 #include "shim/handle_table.h"
 #include "shim/session.h"
+#include "shim/user_operators.h"
 
 namespace mccs::shim {
 
@@ -32,6 +33,7 @@ class Process {
   absl::StatusOr<DaemonClient*> OpenConnection();
 
   HandleTable& handles() { return handles_; }
+  OperatorNumbers& operator_numbers() { return operator_numbers_; }
 
  private:
   static void BeforeFork();
@@ -47,6 +49,7 @@ class Process {
   std::vector<std::weak_ptr<Session>> older_;  // ended, but communicators hold them still
   FenceGraveyard graveyard_;
   HandleTable handles_;
+  OperatorNumbers operator_numbers_;
 };
 
 }  // namespace mccs::shim

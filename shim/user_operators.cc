@@ -1,0 +1,92 @@
+#include "shim/user_operators.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "shim/error_text.h"
+#include "shim/process.h"
+
+namespace mccs::shim {
+namespace {
+
+constexpr char kCreate[] = "ncclRedOpCreatePreMulSum";
+constexpr char kDestroy[] = "ncclRedOpDestroy";
+
+template <typename... Parts>
+absl::Status Bad(const char* function, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
+}
+
+absl::StatusOr<CommRef> FindComm(const char* function, ncclComm_t handle) {
+  CommRef comm = Process::Get().handles().Find(handle);
+  if (comm) return comm;
+  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "no communicator that is alive");
+}
+
+absl::Status Create(const PreMulSumCall& call) {
+  if (call.op == nullptr) return Bad(kCreate, "op is NULL");
+  if (call.scalar == nullptr) return Bad(kCreate, "scalar is NULL");
+  if (call.type < 0 || call.type >= kDataTypes) {
+    return Bad(kCreate, "unknown datatype ", call.type);
+  }
+  if (call.residence != ncclScalarDevice && call.residence != ncclScalarHostImmediate) {
+    return Bad(kCreate, "unknown residence ", call.residence,
+               " of the scalar: ncclScalarDevice or ncclScalarHostImmediate");
+  }
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindComm(kCreate, call.comm));
+  MCCS_RETURN_IF_ERROR(comm->CheckUsable());
+  PreMulSum made{.type = static_cast<DataType>(call.type)};
+  if (call.residence == ncclScalarDevice) {
+    made.device = call.scalar;
+  } else {
+    std::memcpy(&made.bits, call.scalar, SizeOf(made.type));
+  }
+  MCCS_ASSIGN_OR_RETURN(const int number,
+                        comm->operators().Add(made, Process::Get().operator_numbers()));
+  // The number is no enumerator, but it is within what ncclRedOp_t's values may be.
+  *call.op = static_cast<ncclRedOp_t>(number);
+  return absl::OkStatus();
+}
+
+absl::Status Destroy(int op, ncclComm_t handle) {
+  if (op >= 0 && op < ncclNumOps) return Bad(kDestroy, "operator ", op, " is one of NCCL's own");
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindComm(kDestroy, handle));
+  if (!comm->operators().Remove(op)) {
+    return Bad(kDestroy, "operator ", op, " is not alive in this communicator");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> UserOperators::Add(const PreMulSum& made, OperatorNumbers& numbers) {
+  std::lock_guard lock(mutex_);
+  if (operators_.size() >= kMaxOperators) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the communicator has ", operators_.size(),
+                     " reduction operators: destroy those that are used no more"));
+  }
+  for (;;) {
+    const int number = numbers.Next();
+    if (operators_.emplace(number, made).second) return number;
+  }
+}
+
+std::optional<PreMulSum> UserOperators::Find(int number) const {
+  std::lock_guard lock(mutex_);
+  const auto found = operators_.find(number);
+  if (found == operators_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool UserOperators::Remove(int number) {
+  std::lock_guard lock(mutex_);
+  return operators_.erase(number) != 0;
+}
+
+ncclResult_t CreatePreMulSum(const PreMulSumCall& call) { return Report(Create(call)); }
+
+ncclResult_t DestroyOperator(int op, ncclComm_t comm) { return Report(Destroy(op, comm)); }
+
+}  // namespace mccs::shim
