@@ -20,8 +20,11 @@ Benchmark::Benchmark(const Options& options, const Collective& collective, const
       type_(type),
       reduction_(reduction),
       ranks_(*ranks),
-      pattern_(type, reduction ? std::optional(reduction->nccl) : std::nullopt, ranks->size()) {
-  for (const LocalRank& self : ranks_.local()) inputs_.push_back(pattern_.Input(self.rank));
+      pattern_(type, reduction, ranks->size()) {
+  for (const LocalRank& self : ranks_.local()) {
+    inputs_.push_back(pattern_.Input(self.rank));
+    operators_.push_back(MakeOperator(self));
+  }
   if (!options_.check) return;
   if (collective_.reduces) {
     expected_.push_back(pattern_.Reduced());
@@ -30,6 +33,22 @@ Benchmark::Benchmark(const Options& options, const Collective& collective, const
   } else {
     for (int rank = 0; rank < ranks_.size(); ++rank) expected_.push_back(pattern_.Input(rank));
   }
+}
+
+Benchmark::~Benchmark() {
+  if (!reduction_ || !reduction_->scaled) return;
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    NCCL_OK(ncclRedOpDestroy(operators_[i], ranks_.local()[i].comm));
+  }
+}
+
+ncclRedOp_t Benchmark::MakeOperator(const LocalRank& self) const {
+  if (!reduction_ || !reduction_->scaled) return reduction_ ? reduction_->nccl : ncclSum;
+  std::byte factor[sizeof(uint64_t)];
+  Encode(type_, pattern_.Factor(self.rank), factor);
+  ncclRedOp_t made;
+  NCCL_OK(ncclRedOpCreatePreMulSum(&made, factor, type_.nccl, ncclScalarHostImmediate, self.comm));
+  return made;
 }
 
 Figures Benchmark::Run(size_t count, bool in_place) {
@@ -55,13 +74,14 @@ Benchmark::Buffers Benchmark::BuffersOf(const LocalRank& self, size_t count, boo
 
 void Benchmark::Launch(size_t count, bool in_place) {
   NCCL_OK(ncclGroupStart());
-  for (const LocalRank& self : ranks_.local()) {
+  for (size_t i = 0; i < ranks_.local().size(); ++i) {
+    const LocalRank& self = ranks_.local()[i];
     Buffers buffers = BuffersOf(self, count, in_place);
     NCCL_OK(collective_.call({.send = buffers.send,
                               .receive = buffers.receive,
                               .count = count,
                               .type = type_.nccl,
-                              .reduction = reduction_ ? reduction_->nccl : ncclSum,
+                              .reduction = operators_[i],
                               .root = options_.root,
                               .comm = self.comm,
                               .stream = self.stream}));

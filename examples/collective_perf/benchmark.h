@@ -24,6 +24,9 @@ class Benchmark {
  public:
   Benchmark(const Options& options, const Collective& collective, const ElementType& type,
             std::optional<ReductionOp> reduction, Ranks* ranks);
+  ~Benchmark();
+  Benchmark(const Benchmark&) = delete;
+  Benchmark& operator=(const Benchmark&) = delete;
 
   // Collective. REQUIRES: the ranks' buffers hold `count` elements (times the ranks, where needed).
   Figures Run(size_t count, bool in_place);
@@ -36,6 +39,8 @@ class Benchmark {
   };
   Buffers BuffersOf(const LocalRank& self, size_t count, bool in_place) const;
 
+  // The operator that rank `self` passes to the call: one of NCCL's, or made for its communicator.
+  ncclRedOp_t MakeOperator(const LocalRank& self) const;
   void Launch(size_t count, bool in_place);
   double TimePerCallUs(size_t count, bool in_place);
   uint64_t CountWrong(size_t count, bool in_place);
@@ -49,7 +54,8 @@ class Benchmark {
   std::optional<ReductionOp> reduction_;
   Ranks& ranks_;
   Pattern pattern_;
-  std::vector<PeriodicData> inputs_;  // of the local ranks
+  std::vector<PeriodicData> inputs_;    // of the local ranks
+  std::vector<ncclRedOp_t> operators_;  // of the local ranks
   std::vector<PeriodicData>
       expected_;  // reduced: one; gathered: each rank's; broadcast: the root's
   std::vector<std::byte> host_;

@@ -8,8 +8,9 @@
 namespace collective_perf {
 namespace {
 
-constexpr ReductionOp kReductions[] = {
-    {"sum", ncclSum}, {"prod", ncclProd}, {"min", ncclMin}, {"max", ncclMax}, {"avg", ncclAvg}};
+constexpr ReductionOp kReductions[] = {{"sum", ncclSum}, {"prod", ncclProd},
+                                       {"min", ncclMin}, {"max", ncclMax},
+                                       {"avg", ncclAvg}, {"premulsum", ncclSum, /*scaled=*/true}};
 
 // Takes the entries of `all` whose names match `name`; "all" takes each. Throws CLI's error
 // otherwise.
@@ -69,7 +70,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   app.add_option("--op", op, "all_reduce, all_gather, reduce_scatter, broadcast, reduce or all")
       ->capture_default_str();
   app.add_option("-d,--type", type, "element type, or all")->capture_default_str();
-  app.add_option("-o,--redop", redop, "sum, prod, min, max, avg or all")->capture_default_str();
+  app.add_option("-o,--redop", redop, "sum, prod, min, max, avg, premulsum or all")
+      ->capture_default_str();
   auto* min_option =
       app.add_option("-b,--min", options.min_bytes, "smallest size in bytes (8, 4K, 1M)");
   min_option->transform(size)->default_str("32M");

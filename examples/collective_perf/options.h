@@ -14,6 +14,9 @@ namespace collective_perf {
 struct ReductionOp {
   std::string_view name;
   ncclRedOp_t nccl;
+  // Each rank multiplies its input by a factor of its own first: an operator made for each
+  // communicator and type, with `nccl` saying what is done then.
+  bool scaled = false;
 };
 
 struct Options {

@@ -63,7 +63,7 @@ size_t PeriodicData::CountWrong(const std::byte* data, size_t first_index, size_
   return wrong;
 }
 
-Pattern::Pattern(const ElementType& type, std::optional<ncclRedOp_t> reduction, int ranks)
+Pattern::Pattern(const ElementType& type, std::optional<ReductionOp> reduction, int ranks)
     : type_(type), reduction_(reduction), ranks_(ranks) {}
 
 PeriodicData Pattern::Input(int rank) const {
@@ -75,7 +75,7 @@ PeriodicData Pattern::Input(int rank) const {
 PeriodicData Pattern::Reduced() const {
   std::vector<double> values(kPeriod);
   for (size_t i = 0; i < kPeriod; ++i) values[i] = ReducedValue(i);
-  bool rounded = reduction_ == ncclAvg && type_.kind == NumberKind::kFloat &&
+  bool rounded = reduction_->nccl == ncclAvg && type_.kind == NumberKind::kFloat &&
                  !std::has_single_bit(static_cast<unsigned>(ranks_));
   double half_unit = std::ldexp(1.0, -type_.mantissa_bits - 1);
   return PeriodicData(type_, values, rounded ? (ranks_ + 2) * half_unit : 0);
@@ -85,27 +85,28 @@ double Pattern::InputValue(int rank, size_t index) const {
   const uint64_t random = Mix(rank, index);
   const int turn = static_cast<int>((rank + index) % ranks_);
   const bool negative = type_.kind != NumberKind::kUnsigned && (random >> 63) != 0;
-  if (!reduction_ || reduction_ == ncclMin || reduction_ == ncclMax) {
+  if (!reduction_ || reduction_->nccl == ncclMin || reduction_->nccl == ncclMax) {
     double magnitude = UpTo(type_.exact_limit, random);
     // Zero has one sign only, so that equal values are equal bits.
     return negative && magnitude != 0 ? -magnitude : magnitude;
   }
-  if (reduction_ == ncclProd) {
+  if (reduction_->nccl == ncclProd) {
     double magnitude = turn < kMaxFactorsOfTwo && (random & 1) != 0 ? 2 : 1;
     return negative ? -magnitude : magnitude;
   }
   // Sum and average: all inputs together stay within the exact integers, whichever are added first.
   // With more ranks than that, they take turns.
-  double share = std::floor(type_.exact_limit / ranks_);
-  double magnitude = share >= 1 ? UpTo(share, random) : (turn < type_.exact_limit ? 1 : 0);
-  return negative && reduction_ == ncclSum && magnitude != 0 ? -magnitude : magnitude;
+  const double limit = std::floor(type_.exact_limit / (reduction_->scaled ? kLargestFactor : 1));
+  double share = std::floor(limit / ranks_);
+  double magnitude = share >= 1 ? UpTo(share, random) : (turn < limit ? 1 : 0);
+  return negative && reduction_->nccl == ncclSum && magnitude != 0 ? -magnitude : magnitude;
 }
 
 double Pattern::ReducedValue(size_t index) const {
-  double result = InputValue(0, index);
+  double result = Factor(0) * InputValue(0, index);
   for (int rank = 1; rank < ranks_; ++rank) {
-    double input = InputValue(rank, index);
-    switch (*reduction_) {
+    const double input = Factor(rank) * InputValue(rank, index);
+    switch (reduction_->nccl) {
       case ncclProd:
         result *= input;
         break;
@@ -120,7 +121,7 @@ double Pattern::ReducedValue(size_t index) const {
         break;
     }
   }
-  if (reduction_ != ncclAvg) return result;
+  if (reduction_->nccl != ncclAvg) return result;
   result /= ranks_;
   return type_.kind == NumberKind::kFloat ? result : std::floor(result);
 }

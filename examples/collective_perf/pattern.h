@@ -15,10 +15,13 @@
 #include <vector>
 
 #include "collective_perf/element_type.h"
+#include "collective_perf/options.h"
 
 namespace collective_perf {
 
 inline constexpr size_t kPeriod = 8191;
+// Factors of scaled operators are 1 or this.
+inline constexpr double kLargestFactor = 2;
 
 // One period of elements, encoded; read from any index on, as often as needed.
 class PeriodicData {
@@ -46,17 +49,21 @@ class PeriodicData {
 class Pattern {
  public:
   // Without an operator: data that is only moved.
-  Pattern(const ElementType& type, std::optional<ncclRedOp_t> reduction, int ranks);
+  Pattern(const ElementType& type, std::optional<ReductionOp> reduction, int ranks);
 
   PeriodicData Input(int rank) const;
   PeriodicData Reduced() const;
+  // What this rank's inputs are multiplied by under a scaled operator.
+  double Factor(int rank) const {
+    return reduction_ && reduction_->scaled && rank % 2 == 0 ? kLargestFactor : 1;
+  }
 
  private:
   double InputValue(int rank, size_t index) const;
   double ReducedValue(size_t index) const;
 
   const ElementType& type_;
-  std::optional<ncclRedOp_t> reduction_;
+  std::optional<ReductionOp> reduction_;
   int ranks_;
 };
 
