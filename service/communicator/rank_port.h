@@ -5,17 +5,17 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_RANK_PORT_H_
 #define MCCS_SERVICE_COMMUNICATOR_RANK_PORT_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/operation.h"
-#include "service/executor/operation_binding.h"
 
 namespace mccs {
 
-// A call of this rank: checked, its buffers resolved to the daemon's addresses.
+// A collective call of this rank: checked, its buffers resolved to the daemon's addresses.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
   DataType type = DataType::kInt8;
@@ -30,18 +30,43 @@ struct PostedOperation {
   const std::byte* scalar_address = nullptr;
 };
 
+// A send or receive of this rank, checked and resolved alike.
+struct PostedMessage {
+  OpKind kind = OpKind::kSend;  // or kRecv
+  DataType type = DataType::kInt8;
+  Rank peer;
+  uint64_t count = 0;
+  std::byte* address = nullptr;  // a send reads there, a receive writes; null without elements
+
+  uint64_t bytes() const { return count * SizeOf(type); }
+};
+
+// What a rank posts comes in groups: the calls of one ncclGroupStart … ncclGroupEnd, or a call
+// alone. Of a group, collectives are done one after the other, messages all together and beside
+// them; the next group begins when all of it is done. So calls are in flight together exactly where
+// NCCL promises it.
 class RankPort {
  public:
   virtual ~RankPort() = default;
 
-  // The oldest call that is not complete; null when there is none. An error is a record that cannot
-  // be served: the tenant's fault.
+  // The oldest collective that is not complete; null when there is none. An error is a record that
+  // cannot be served: the tenant's fault.
   // LIFETIME: the operation and its buffers until Complete(), or until LetGo().
   virtual absl::StatusOr<const PostedOperation*> Front() = 0;
   // The streams have reached the call: its inputs are there. REQUIRES: Front() gave a call.
   virtual bool FrontReady() = 0;
   // The call is done: the tenant's streams go on. REQUIRES: Front() gave a call.
   virtual void Complete() = 0;
+
+  // The next message that the streams have reached, each once, in the order of the calls; null when
+  // there is none. Errors as of Front().
+  // LIFETIME: the message and its buffer until CompleteMessage(), or until LetGo().
+  virtual absl::StatusOr<const PostedMessage*> TakeMessage() = 0;
+  virtual void CompleteMessage(const PostedMessage& message) = 0;
+  // Messages are posted that the streams have not reached.
+  virtual bool AwaitsStreams() const = 0;
+  // Messages are posted, taken or not, and not complete.
+  virtual bool HasMessages() const = 0;
 
   // Answers the rank's CommInit, once: OK when operations may be posted.
   virtual void InitDone(const absl::Status& status, CommId id) = 0;

@@ -141,7 +141,7 @@ void ChannelRunner::PrepareRow(uint32_t row, uint64_t round) {
   for (uint16_t s = 0; s < program_->steps.size(); ++s) {
     Cell& cell = At(row, s);
     cell = Cell{};
-    cell.runner = this;
+    cell.mem_ops.of_owner = &mem_ops_in_flight_;
     cell.readers = facts_[s].readers;
   }
 }
@@ -233,18 +233,12 @@ bool ChannelRunner::CopyFromSlot(StepRef ref) {
                        .destinations = {&destinations[piece], 1},
                        .elements = elements,
                        .type = binding_->type};
-      ++cell.outstanding;
-      ++mem_ops_in_flight_;
-      if (!device_.Submit(copy, reinterpret_cast<MemToken>(&cell))) {
-        --cell.outstanding;
-        --mem_ops_in_flight_;
-        return moved;
-      }
+      if (!cell.mem_ops.Submit(device_, copy)) return moved;
     }
     ++cell.submitted;
     moved = true;
   }
-  if (cell.outstanding > 0) return moved;
+  if (cell.mem_ops.outstanding > 0) return moved;
   resources_.receive->Release(*cell.slice);
   cell.state = State::kDone;
   --row_pending_[ref.row];
@@ -290,7 +284,7 @@ bool ChannelRunner::RunCombines(StepRef ref, std::span<const Combine> combines) 
     sources += combines[c].sources.size();
     destinations += combines[c].destinations.size();
   }
-  return cell.outstanding == 0;
+  return cell.mem_ops.outstanding == 0;
 }
 
 bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource* sources,
@@ -325,13 +319,7 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
                  .finish = combine.finish ? binding_->finish : Finish::kNone,
                  .divisor = binding_->divisor,
                  .stream = MayStream({sources, combine.sources.size()}, {destinations, count})};
-  Cell& cell = At(ref);
-  ++cell.outstanding;
-  ++mem_ops_in_flight_;
-  if (device_.Submit(op, reinterpret_cast<MemToken>(&cell))) return true;
-  --cell.outstanding;
-  --mem_ops_in_flight_;
-  return false;
+  return At(ref).mem_ops.Submit(device_, op);
 }
 
 // On one host an output is final: nobody sends it on. In a large operation nobody reads it soon
@@ -358,12 +346,6 @@ void ChannelRunner::FinishCombine(StepRef ref) {
     Cell& receive = At(ref.row, s);
     if (read && --receive.readers == 0) resources_.receive->Release(*receive.slice);
   }
-}
-
-void ChannelRunner::Finished(MemToken token) {
-  Cell* cell = reinterpret_cast<Cell*>(token);
-  --cell->outstanding;
-  --cell->runner->mem_ops_in_flight_;
 }
 
 // ---- Sends --------------------------------------------------------------------------------------

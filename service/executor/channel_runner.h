@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "algorithms/issue_order.h"
 #include "service/executor/operation_binding.h"
+#include "service/executor/pending_mem_ops.h"
 #include "service/executor/step_queue.h"
 
 namespace mccs {
@@ -49,18 +50,14 @@ class ChannelRunner {
   bool quiescent() const { return mem_ops_in_flight_ == 0; }
   const std::optional<SliceTag>& foreign_tag() const { return foreign_tag_; }
 
-  // Called by the Executor for each token that came back from the device.
-  static void Finished(MemToken token);
-
  private:
   enum class State : uint8_t { kNotAdmitted, kWaiting, kExpected, kRunning, kDone };
 
   // One step of one round.
   struct Cell {
-    ChannelRunner* runner = nullptr;
+    PendingMemOps mem_ops;
     State state = State::kNotAdmitted;
     uint16_t submitted = 0;            // MemOps of this step handed to the device so far
-    uint32_t outstanding = 0;          // of those, not finished yet
     uint32_t readers = 0;              // receives into a slot: combines that have not read it yet
     std::optional<SliceNumber> slice;  // sends and receives: position in the lane
   };

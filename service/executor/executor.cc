@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "service/executor/pending_mem_ops.h"
 
 namespace mccs {
 namespace {
@@ -56,7 +57,7 @@ std::optional<SliceTag> Executor::foreign_tag() const {
 bool DispatchFinished(Device& device) {
   std::array<MemToken, kTokensPerTurn> tokens;
   const size_t finished = device.Poll(tokens);
-  for (size_t i = 0; i < finished; ++i) ChannelRunner::Finished(tokens[i]);
+  for (size_t i = 0; i < finished; ++i) PendingMemOps::Finished(tokens[i]);
   return finished > 0;
 }
 

@@ -38,8 +38,8 @@ class Executor {
   bool running_ = false;
 };
 
-// Takes what the device has finished and tells the runners. True when there was anything. Once per
-// turn of the engine, for all communicators.
+// Takes what the device has finished and tells those who wait for it. True when there was anything.
+// Once per turn of the engine, for all communicators.
 bool DispatchFinished(Device& device);
 
 }  // namespace mccs

@@ -21,7 +21,11 @@ Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
                  rank.value() == record.root_or_peer);
 }
 
-bool Served(OpKind kind) { return kind >= OpKind::kAllReduce && kind <= OpKind::kReduce; }
+bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+bool Served(OpKind kind) {
+  return (kind >= OpKind::kAllReduce && kind <= OpKind::kReduce) || IsMessage(kind);
+}
 
 }  // namespace
 
@@ -47,25 +51,60 @@ RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, 
   fences_.reserve(wire::kReadySlots);
 }
 
+// ---- Calls --------------------------------------------------------------------------------------
+
 absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
-  if (front_.has_value()) return &*front_;
+  MCCS_RETURN_IF_ERROR(Advance());
+  return front_.has_value() ? &*front_ : nullptr;
+}
+
+absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
+  MCCS_RETURN_IF_ERROR(Advance());
+  if (!AwaitsStreams() || !FrontReady()) return nullptr;
+  return &messages_[taken_messages_++];
+}
+
+void RankEndpoint::Complete() {
+  DropFront();
+  SignalIfDone();
+}
+
+void RankEndpoint::CompleteMessage(const PostedMessage& message) {
+  const_cast<HeldMessage&>(static_cast<const HeldMessage&>(message)).buffer.reset();
+  if (++complete_messages_ == messages_.size()) SignalIfDone();
+}
+
+// The done word says "all up to here", so it stands still while a message of the group is open.
+void RankEndpoint::SignalIfDone() {
+  if (complete_messages_ < messages_.size()) return;
+  if (front_.has_value()) return;
+  if (!group_open_) {
+    messages_.clear();
+    taken_messages_ = complete_messages_ = 0;
+  }
+  wire::SignalFence(region().done, sequence_);
+}
+
+absl::Status RankEndpoint::Advance() {
   wire::WorkRecord record;
-  for (;;) {
+  while (!front_.has_value() && (group_open_ || messages_.empty())) {
     MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));
-    if (!taken) return nullptr;
-    if (record.record == wire::RecordKind::kFence) {
-      // Every fence takes a place, so a tenant that feeds them without end is found out.
-      if (record.ready_slot == wire::kNoReadySlot) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
-      }
-      MCCS_RETURN_IF_ERROR(AddFence(record));
+    if (!taken) return absl::OkStatus();
+    if (record.record != wire::RecordKind::kFence) {
+      MCCS_RETURN_IF_ERROR(Accept(record));
       continue;
     }
-    MCCS_RETURN_IF_ERROR(Accept(record));
-    return &*front_;
+    // Every fence takes a place, so a tenant that feeds them without end is found out.
+    if (record.ready_slot == wire::kNoReadySlot) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
+    }
+    MCCS_RETURN_IF_ERROR(AddFence(record));
   }
+  return absl::OkStatus();
 }
+
+// ---- Records ------------------------------------------------------------------------------------
 
 // Copies the next record out once; what the tenant writes there afterwards changes nothing.
 absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
@@ -87,6 +126,11 @@ absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
 
 absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
   if (record.ready_slot == wire::kNoReadySlot) return absl::OkStatus();
+  const bool known = record.record == wire::RecordKind::kOperation &&
+                     std::any_of(fences_.begin(), fences_.end(), [&](const ReadyFence& fence) {
+                       return fence.slot == record.ready_slot && fence.value == record.ready_value;
+                     });
+  if (known) return absl::OkStatus();  // The calls of a group name the same one.
   if (record.ready_slot >= wire::kReadySlots || fences_.size() >= wire::kReadySlots) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(), ": ready slot ",
                                                    record.ready_slot, " of ", wire::kReadySlots));
@@ -112,18 +156,25 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
   if (HasRoot(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
     return refused("root ", record.root_or_peer, " of ", ranks_, " ranks");
   }
+  if (IsMessage(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
+    return refused("peer ", record.root_or_peer, " of ", ranks_, " ranks");
+  }
+  if (messages_.size() >= kMaxGroupMessages) {
+    return refused("more than ", kMaxGroupMessages, " sends and receives in one group");
+  }
   if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(ranks_)) {
     return refused("count ", record.count, " is too large");
   }
   MCCS_RETURN_IF_ERROR(AddFence(record));
-  if (absl::Status status = ResolveBuffers(record); !status.ok()) {
-    return refused(std::string(status.message()));
-  }
+  const absl::Status status =
+      IsMessage(record.op) ? ResolveMessage(record) : ResolveCollective(record);
+  if (!status.ok()) return refused(std::string(status.message()));
   sequence_ = record.sequence;
+  group_open_ = (record.flags & wire::kMoreInGroup) != 0;
   return absl::OkStatus();
 }
 
-absl::Status RankEndpoint::ResolveBuffers(const wire::WorkRecord& record) {
+absl::Status RankEndpoint::ResolveCollective(const wire::WorkRecord& record) {
   const Sides sides = SidesOf(record, rank_, ranks_);
   const size_t size = SizeOf(record.type);
   PostedOperation call{.kind = record.op,
@@ -150,6 +201,22 @@ absl::Status RankEndpoint::ResolveBuffers(const wire::WorkRecord& record) {
   return absl::OkStatus();
 }
 
+absl::Status RankEndpoint::ResolveMessage(const wire::WorkRecord& record) {
+  const bool sends = record.op == OpKind::kSend;
+  HeldMessage held;
+  held.kind = record.op;
+  held.type = record.type;
+  held.peer = Rank(record.root_or_peer);
+  held.count = record.count;
+  if (record.count > 0) {
+    const wire::BufferRef& where = sends ? record.send : record.recv;
+    MCCS_ASSIGN_OR_RETURN(held.buffer, buffers_.Resolve(where, held.bytes(), SizeOf(record.type)));
+    held.address = held.buffer->address() + where.offset;
+  }
+  messages_.push_back(std::move(held));
+  return absl::OkStatus();
+}
+
 bool RankEndpoint::FrontReady() {
   while (!fences_.empty()) {
     const ReadyFence& fence = fences_.back();
@@ -161,13 +228,7 @@ bool RankEndpoint::FrontReady() {
   return true;
 }
 
-void RankEndpoint::Complete() {
-  front_.reset();
-  front_input_.reset();
-  front_output_.reset();
-  front_scalar_.reset();
-  wire::SignalFence(region().done, sequence_);
-}
+// ---- The end ------------------------------------------------------------------------------------
 
 void RankEndpoint::Fail(const absl::Status& why) {
   if (std::exchange(failed_, true)) return;
@@ -183,11 +244,21 @@ void RankEndpoint::Poison() { wire::SignalFence(region().done, wire::kFencePoiso
 
 void RankEndpoint::LetGo() {
   communicator = nullptr;
+  DropCalls();
+  listener_.let_go();
+}
+
+void RankEndpoint::DropFront() {
   front_.reset();
   front_input_.reset();
   front_output_.reset();
   front_scalar_.reset();
-  listener_.let_go();
+}
+
+void RankEndpoint::DropCalls() {
+  DropFront();
+  messages_.clear();
+  taken_messages_ = complete_messages_ = 0;
 }
 
 }  // namespace mccs

@@ -2,12 +2,13 @@
 // written for the communicator that it belongs to.
 //
 // The ring itself is the queue of what is posted: a record is copied out, checked and resolved when
-// its turn comes, and only the call at the front is held here.
+// its turn comes. Held here are the collective at the front and the messages of its group.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
 #define MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,9 @@
 #include "service/frontend/buffer_registry.h"
 
 namespace mccs {
+
+// Sends and receives of one rank in one group: an all-to-all of 65,536 ranks by single messages.
+inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
 
 class RankEndpoint final : public RankPort {
  public:
@@ -39,6 +43,10 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<const PostedOperation*> Front() override;
   bool FrontReady() override;
   void Complete() override;
+  absl::StatusOr<const PostedMessage*> TakeMessage() override;
+  void CompleteMessage(const PostedMessage& message) override;
+  bool AwaitsStreams() const override { return taken_messages_ < messages_.size(); }
+  bool HasMessages() const override { return !messages_.empty(); }
   void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
   void Fail(const absl::Status& why) override;
   void LetGo() override;
@@ -56,13 +64,24 @@ class RankEndpoint final : public RankPort {
     uint64_t value = 0;
   };
 
+  struct HeldMessage : PostedMessage {
+    BufferHold buffer;
+  };
+
   RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
                SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
+  // Takes records up to the next collective, or to the end of the group.
+  absl::Status Advance();
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
-  absl::Status ResolveBuffers(const wire::WorkRecord& record);
+  absl::Status ResolveCollective(const wire::WorkRecord& record);
+  absl::Status ResolveMessage(const wire::WorkRecord& record);
+  // What has been posted so far is complete, as far as messages go: tells the streams.
+  void SignalIfDone();
+  void DropFront();
+  void DropCalls();
 
   const Rank rank_;
   const int ranks_;
@@ -71,12 +90,16 @@ class RankEndpoint final : public RankPort {
   SharedRegion memory_;
 
   // Our own copies: what stands in the region may be anything.
-  uint64_t taken_ = 0;     // records
-  uint64_t sequence_ = 0;  // of the call at the front, or of the last one
+  uint64_t taken_ = 0;       // records
+  uint64_t sequence_ = 0;    // of the last call taken
+  bool group_open_ = false;  // more of its group is to come
   std::optional<PostedOperation> front_;
   BufferHold front_input_, front_output_, front_scalar_;
+  std::deque<HeldMessage> messages_;  // of the group at the front; addresses stay
+  size_t taken_messages_ = 0;
+  size_t complete_messages_ = 0;
   bool failed_ = false;
-  std::vector<ReadyFence> fences_;  // of the call at the front, or of the one to come
+  std::vector<ReadyFence> fences_;  // that the calls taken so far, or the one to come, wait for
 };
 
 }  // namespace mccs

@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -110,9 +111,24 @@ enum class Landing : uint8_t {
   kDirect,  // where Expect(n) said
 };
 
+// Says where slices go that nobody expects by their number, because their sender chose their order.
+class SliceSink {
+ public:
+  virtual ~SliceSink() = default;
+  // Where the payload of a slice with this tag shall land: fills `pieces`, of `bytes` in all.
+  // False: in its slot. Asked from within RecvLane::Poll(); once more for a slice that a broken
+  // connection brings a second time. LIFETIME: the memory until the slice has landed or the lane is
+  // gone.
+  virtual bool Place(const SliceTag& tag, uint32_t bytes, std::vector<MemRef>& pieces) = 0;
+};
+
 class RecvLane {
  public:
   virtual ~RecvLane() = default;
+
+  // From now on `sink` is asked for slices without an Expect(). Null: they go to their slots.
+  // LIFETIME: the sink, until it is taken away or the lane is gone.
+  virtual void SetSink(SliceSink* sink) = 0;
 
   // Says where the payload of slice `n` shall go instead of its slot. Taken if not a byte of its
   // payload has arrived yet, else false: the slice lands (or landed) in its slot and the caller

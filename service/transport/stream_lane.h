@@ -84,6 +84,7 @@ class StreamRecvLane final : public RecvLane {
   // REQUIRES: shape.slots ≥ 2; slots.bytes ≥ shape.slots × shape.slot_bytes.
   StreamRecvLane(const LaneShape& shape, MemRef slots);
 
+  void SetSink(SliceSink* sink) override { sink_ = sink; }
   bool Expect(SliceNumber n, std::span<const MemRef> pieces, const SliceTag& tag) override;
   Landing Landed(SliceNumber n) const override;
   const SliceTag& Tag(SliceNumber n) const override;
@@ -117,6 +118,7 @@ class StreamRecvLane final : public RecvLane {
   bool TakeHeader();
   void TakePayload(size_t bytes_from_inbox);
   void ChooseLanding();
+  bool AskSink(Entry& entry);
   void GatherTargets();
   void Consume(size_t got);
   void Land();
@@ -127,6 +129,8 @@ class StreamRecvLane final : public RecvLane {
   const LaneShape shape_;
   const MemRef slots_;
   LaneLink link_;
+  SliceSink* sink_ = nullptr;
+  std::vector<MemRef> sink_pieces_;  // scratch
   std::vector<Entry> entries_;
 
   // released_ ≤ delivered_ ≤ released_ + slots.

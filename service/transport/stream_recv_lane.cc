@@ -193,6 +193,7 @@ void StreamRecvLane::ChooseLanding() {
   Entry& entry = At(delivered_);
   const bool direct = entry.expects && entry.expected_tag == entry.header.tag &&
                       entry.expected_bytes == entry.header.bytes;
+  if (!entry.expects && sink_ != nullptr && AskSink(entry)) return;
   entry.landing = direct ? Landing::kDirect : Landing::kInSlot;
   targets_.clear();
   if (direct) {
@@ -201,6 +202,22 @@ void StreamRecvLane::ChooseLanding() {
     targets_.push_back({.iov_base = Slot(delivered_), .iov_len = entry.header.bytes});
   }
   done_pieces_ = done_bytes_ = 0;
+}
+
+// True when the sink has a place for it.
+bool StreamRecvLane::AskSink(Entry& entry) {
+  sink_pieces_.clear();
+  if (!sink_->Place(entry.header.tag, entry.header.bytes, sink_pieces_)) return false;
+  entry.landing = Landing::kDirect;
+  targets_.clear();
+  size_t bytes = 0;
+  for (const MemRef& piece : sink_pieces_) {
+    if (piece.bytes > 0) targets_.push_back({.iov_base = piece.data, .iov_len = piece.bytes});
+    bytes += piece.bytes;
+  }
+  MCCS_CHECK(bytes == entry.header.bytes);
+  done_pieces_ = done_bytes_ = 0;
+  return true;
 }
 
 // `bytes` of the arriving slice have been placed.

@@ -2,7 +2,9 @@
 #include "service/device/mem_op_kernels.h"
 
 // Which instruction sets; before Highway, and so apart from the sorted ones.
+// clang-format off
 #include "service/device/kernel_families.h"
+// clang-format on
 
 #include <algorithm>
 #include <cstring>

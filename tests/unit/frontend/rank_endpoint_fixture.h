@@ -1,0 +1,76 @@
+// A rank's ring with a test at the tenant's end.
+#ifndef MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
+#define MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/frontend/rank_endpoint.h"
+
+namespace mccs {
+
+inline constexpr int kRanks = 4;
+inline constexpr size_t kBytes = 4096;
+
+class RankEndpointTest : public testing::Test {
+ protected:
+  RankEndpointTest() {
+    auto importer = std::make_unique<LocalImporter>();
+    const LocalImporter::Handle handle = importer->Register(memory_, 7);
+    device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
+    buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
+    buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
+                  ->value();
+    endpoint_ = std::move(*RankEndpoint::Make(
+        Rank(1), kRanks, *buffers_,
+        {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
+    page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+  }
+
+  // The tenant's view.
+  wire::CommRegion& page() { return *reinterpret_cast<wire::CommRegion*>(page_.data()); }
+  wire::WorkRecord Call(uint64_t sequence, uint64_t count = 16) {
+    wire::WorkRecord record{};
+    record.sequence = sequence;
+    record.op = OpKind::kAllReduce;
+    record.type = DataType::kFloat32;
+    record.count = count;
+    record.send = {.id = buffer_, .reserved = 0, .offset = 0};
+    record.recv = {.id = buffer_, .reserved = 0, .offset = 0};
+    record.ready_slot = wire::kNoReadySlot;
+    record.record = wire::RecordKind::kOperation;
+    return record;
+  }
+  wire::WorkRecord Fence(uint32_t slot, uint64_t value) {
+    wire::WorkRecord record{};
+    record.record = wire::RecordKind::kFence;
+    record.ready_slot = slot;
+    record.ready_value = value;
+    return record;
+  }
+  void Push(const wire::WorkRecord& record) {
+    const uint64_t tail = page().tail.load();
+    page().records[tail % wire::kRingRecords] = record;
+    page().tail.store(tail + 1);
+  }
+  std::string Refusal() { return std::string(endpoint_->Front().status().message()); }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  std::unique_ptr<CpuDevice> device_;
+  BufferQuota quota_{BufferLimits{}};
+  std::unique_ptr<BufferRegistry> buffers_;
+  uint32_t buffer_ = 0;
+  std::unique_ptr<RankEndpoint> endpoint_;
+  SharedRegion page_;
+  int let_go_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_FRONTEND_RANK_ENDPOINT_FIXTURE_H_
