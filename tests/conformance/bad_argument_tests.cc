@@ -1,0 +1,226 @@
+// What bad arguments get: ncclInvalidArgument at once with a text, and a communicator that works on
+// as if nothing had been.
+#include <array>
+#include <climits>
+#include <string>
+#include <vector>
+
+#include "conformance/checked_call.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 16;
+constexpr size_t kBufferBytes = 64 * 1024;
+
+// Larger than any library's communicator, so that whatever it reads of it is ours.
+constexpr size_t kForeignBytes = 4 << 20;
+
+const ElementType& Float() { return ElementTypes()[ncclFloat32]; }
+
+// What every test here needs.
+struct Fixture {
+  explicit Fixture(Test& t)
+      : test(t),
+        comm(t.World()),
+        stream(t.NewStream()),
+        send(t.NewBuffer(kBufferBytes)),
+        receive(t.NewBuffer(kBufferBytes)) {}
+
+  void Refuses(const Call& call, ncclComm_t with, const std::string& why) {
+    const std::string text = ToText(call) + " with " + why;
+    test.ok() && test.ExpectResult(ncclInvalidArgument,
+                                   Post(call, send.data, receive.data, with, stream), text.c_str());
+    const char* last = test.ok() ? ncclGetLastError(with) : "";
+    EXPECT_THAT(test, last != nullptr && *last != '\0', "a text in ncclGetLastError after " + text);
+  }
+
+  // The communicator must have taken no harm.
+  void StillWorks() {
+    CallBuffers buffers(&test, kCount * sizeof(float));
+    const Group world{comm, test.rank(), test.size(), stream};
+    buffers.Check({Kind::kAllReduce, &Float(), ncclSum, kCount, 0}, {}, world, 1);
+    ncclResult_t state = ncclInternalError;
+    NCCL_OK(test, ncclCommGetAsyncError(comm, &state));
+    test.ExpectEqual(ncclSuccess, state, "the communicator's asynchronous error");
+  }
+
+  Test& test;
+  ncclComm_t comm;
+  cudaStream_t stream;
+  DeviceBuffer send;
+  DeviceBuffer receive;
+};
+
+Call Ordinary(Kind kind) { return {kind, &Float(), ncclSum, kCount, 0}; }
+
+void NullCommunicator(Test& t) {
+  Fixture f(t);
+  for (const Collective& collective : Collectives()) {
+    f.Refuses(Ordinary(collective.kind), nullptr, "a null communicator");
+  }
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclSend(f.send.data, kCount, ncclFloat, 0, nullptr, f.stream));
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclRecv(f.receive.data, kCount, ncclFloat, 0, nullptr, f.stream));
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclBcast(f.send.data, kCount, ncclFloat, 0, nullptr, f.stream));
+  f.StillWorks();
+}
+
+void ForeignCommunicator(Test& t) {
+  Fixture f(t);
+  std::vector<std::byte> foreign(kForeignBytes);
+  auto* comm = reinterpret_cast<ncclComm_t>(foreign.data());
+  for (const Collective& collective : Collectives()) {
+    f.Refuses(Ordinary(collective.kind), comm, "a pointer to no communicator");
+  }
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclSend(f.send.data, kCount, ncclFloat, 0, comm, f.stream));
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclRecv(f.receive.data, kCount, ncclFloat, 0, comm, f.stream));
+  int value = 0;
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(comm, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommUserRank(comm, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCuDevice(comm, &value));
+  ncclResult_t state = ncclSuccess;
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
+  f.StillWorks();
+}
+
+void RootOutOfRange(Test& t) {
+  Fixture f(t);
+  for (const Collective& collective : Collectives()) {
+    if (!collective.rooted) continue;
+    for (int root : {-1, t.size(), INT_MAX, INT_MIN}) {
+      Call call = Ordinary(collective.kind);
+      call.root = root;
+      f.Refuses(call, f.comm, "that root");
+    }
+  }
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclBcast(f.send.data, kCount, ncclFloat, t.size(), f.comm, f.stream));
+  f.StillWorks();
+}
+
+void PeerOutOfRange(Test& t) {
+  Fixture f(t);
+  for (int peer : {-1, t.size(), INT_MAX, INT_MIN}) {
+    NCCL_RETURNS(t, ncclInvalidArgument,
+                 ncclSend(f.send.data, kCount, ncclFloat, peer, f.comm, f.stream));
+    NCCL_RETURNS(t, ncclInvalidArgument,
+                 ncclRecv(f.receive.data, kCount, ncclFloat, peer, f.comm, f.stream));
+  }
+  f.StillWorks();
+}
+
+void TypeOutOfRange(Test& t) {
+  Fixture f(t);
+  for (int type : {-1, static_cast<int>(ncclNumTypes), INT_MAX, INT_MIN}) {
+    ElementType unknown = Float();
+    unknown.nccl = static_cast<ncclDataType_t>(type);
+    for (const Collective& collective : Collectives()) {
+      Call call = Ordinary(collective.kind);
+      call.type = &unknown;
+      f.Refuses(call, f.comm, "the data type " + std::to_string(type));
+    }
+    NCCL_RETURNS(t, ncclInvalidArgument,
+                 ncclSend(f.send.data, kCount, unknown.nccl, 0, f.comm, f.stream));
+    NCCL_RETURNS(t, ncclInvalidArgument,
+                 ncclRecv(f.receive.data, kCount, unknown.nccl, 0, f.comm, f.stream));
+  }
+  f.StillWorks();
+}
+
+void OperatorOutOfRange(Test& t) {
+  Fixture f(t);
+  // The first two of these could be operators of the user; nobody has made any.
+  for (int op : {static_cast<int>(ncclNumOps), static_cast<int>(ncclMaxRedOp), -1, INT_MIN}) {
+    for (const Collective& collective : Collectives()) {
+      if (!collective.reduces) continue;
+      Call call = Ordinary(collective.kind);
+      call.op = static_cast<ncclRedOp_t>(op);
+      f.Refuses(call, f.comm, "the operator " + std::to_string(op));
+    }
+  }
+  f.StillWorks();
+}
+
+void QuestionsWithoutPlaceForTheAnswer(Test& t) {
+  Fixture f(t);
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(f.comm, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommUserRank(f.comm, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCuDevice(f.comm, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommGetAsyncError(f.comm, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGetUniqueId(nullptr));
+  f.StillWorks();
+}
+
+void QuestionsToNobody(Test& t) {
+  int value = 0;
+  ncclResult_t state = ncclSuccess;
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(nullptr, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommUserRank(nullptr, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCuDevice(nullptr, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommGetAsyncError(nullptr, &state));
+}
+
+void RankOrSizeOfInit(Test& t) {
+  ncclUniqueId id;
+  NCCL_OK(t, ncclGetUniqueId(&id));
+  struct Bad {
+    int ranks, rank;
+  };
+  for (const Bad& bad : {Bad{0, 0}, Bad{-1, 0}, Bad{2, 2}, Bad{2, -1}, Bad{1, INT_MAX}}) {
+    auto* comm = reinterpret_cast<ncclComm_t>(1);
+    NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, bad.ranks, id, bad.rank));
+    EXPECT_THAT(t, comm == nullptr, "a null communicator from an init that was refused");
+  }
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(nullptr, 1, id, 0));
+}
+
+void MembersOfSplitAndShrink(Test& t) {
+  Fixture f(t);
+  ncclComm_t child = nullptr;
+  int excluded[] = {0};
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommSplit(nullptr, 0, 0, &child, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommSplit(f.comm, 0, 0, nullptr, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclCommShrink(nullptr, excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclCommShrink(f.comm, nullptr, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+  f.StillWorks();
+}
+
+void UserOperators(Test& t) {
+  Fixture f(t);
+  float scalar = 2;
+  ncclRedOp_t op = ncclSum;
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, ncclScalarHostImmediate, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclRedOpDestroy(ncclNumOps, f.comm));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclRedOpDestroy(ncclSum, f.comm));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclRedOpDestroy(ncclMaxRedOp, f.comm));
+  f.StillWorks();
+}
+
+}  // namespace
+
+void AddBadArgumentTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&)) {
+    table->push_back({"bad_arguments", name, run});
+  };
+  add("null_communicator", NullCommunicator);
+  add("foreign_communicator", ForeignCommunicator);
+  add("root_out_of_range", RootOutOfRange);
+  add("peer_out_of_range", PeerOutOfRange);
+  add("type_out_of_range", TypeOutOfRange);
+  add("operator_out_of_range", OperatorOutOfRange);
+  add("questions_without_place_for_the_answer", QuestionsWithoutPlaceForTheAnswer);
+  add("questions_to_nobody", QuestionsToNobody);
+  add("rank_or_size_of_init", RankOrSizeOfInit);
+  add("members_of_split_and_shrink", MembersOfSplitAndShrink);
+  add("user_operators", UserOperators);
+}
+
+}  // namespace conformance

@@ -1,0 +1,143 @@
+#include "conformance/control_link.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+namespace conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kRetryPause = std::chrono::milliseconds(10);
+constexpr int kBacklog = 1024;
+constexpr int kTickMs = 1000;
+
+[[noreturn]] void Die(const JobPlace& place, const char* what, const char* why) {
+  std::fprintf(stderr, "conformance: rank %d: %s %s:%s: %s\n", place.rank, what,
+               place.master_address.c_str(), place.master_port.c_str(), why);
+  std::exit(1);
+}
+
+addrinfo* Resolve(const JobPlace& place) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const char* port = place.master_port.empty() ? "0" : place.master_port.c_str();
+  int error = getaddrinfo(place.master_address.c_str(), port, &hints, &found);
+  if (error != 0) Die(place, "cannot resolve", gai_strerror(error));
+  return found;
+}
+
+std::string BoundPort(int listener) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  char port[NI_MAXSERV] = "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), length, nullptr, 0, port, sizeof(port),
+              NI_NUMERICSERV);
+  return port;
+}
+
+}  // namespace
+
+int ListenForRanks(JobPlace* place) {
+  addrinfo* address = Resolve(*place);
+  int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int one = 1;
+  if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+      bind(listener, address->ai_addr, address->ai_addrlen) != 0 ||
+      listen(listener, kBacklog) != 0) {
+    Die(*place, "cannot listen for the other ranks at", std::strerror(errno));
+  }
+  freeaddrinfo(address);
+  place->master_port = BoundPort(listener);
+  return listener;
+}
+
+ControlLink::ControlLink(const JobPlace& place, int rank)
+    : fd_([&] {
+        addrinfo* address = Resolve(place);
+        for (const auto deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
+          int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+          if (fd >= 0 && connect(fd, address->ai_addr, address->ai_addrlen) == 0) {
+            freeaddrinfo(address);
+            return fd;
+          }
+          if (fd >= 0) close(fd);
+          std::this_thread::sleep_for(kRetryPause);
+        }
+        Die(place, "found no rank 0 at", std::strerror(errno));
+      }()),
+      reader_(fd_) {
+  SendFrame(fd_, {FrameKind::kHello, 0, static_cast<uint32_t>(rank), ""});
+}
+
+ControlLink::~ControlLink() { close(fd_); }
+
+void ControlLink::BeginTest(size_t test) {
+  test_ = static_cast<uint32_t>(test);
+  peer_failure_.clear();
+}
+
+std::optional<Frame> ControlLink::Await(Deadline deadline) {
+  while (true) {
+    if (std::optional<Frame> frame = reader_.Next()) return frame;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (!open_ || left.count() <= 0) return std::nullopt;
+    pollfd waiting{fd_, POLLIN, 0};
+    poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left.count() + 1, kTickMs)));
+    open_ = reader_.Read();
+  }
+}
+
+void ControlLink::Note(const Frame& frame) {
+  if (frame.kind == FrameKind::kPeerFailed && frame.test == test_) peer_failure_ = frame.payload;
+}
+
+std::optional<std::vector<std::string>> ControlLink::Exchange(const std::string& own,
+                                                              int participants, Deadline deadline,
+                                                              std::string* trouble) {
+  SendFrame(fd_, {FrameKind::kContribute, test_, static_cast<uint32_t>(participants), own});
+  while (std::optional<Frame> frame = Await(deadline)) {
+    if (frame->test != test_) continue;  // an answer that came too late for the test before
+    if (frame->kind == FrameKind::kEverybody) return UnpackParts(frame->payload);
+    Note(*frame);
+    if (frame->kind == FrameKind::kPeerLeft) {
+      *trouble = "another rank has left the test: " + frame->payload;
+      if (peer_failure_.empty()) peer_failure_ = *trouble;
+      return std::nullopt;
+    }
+  }
+  *trouble = "timed out waiting for the other ranks";
+  return std::nullopt;
+}
+
+const std::string& ControlLink::PeerFailure() {
+  open_ = open_ && reader_.Read();
+  while (std::optional<Frame> frame = reader_.Next()) Note(*frame);
+  return peer_failure_;
+}
+
+bool ControlLink::Finish(Outcome outcome, const std::string& text, Outcome* of_all) {
+  SendFrame(fd_, {FrameKind::kFinish, test_, static_cast<uint32_t>(outcome), text});
+  while (std::optional<Frame> frame = Await(Deadline::max())) {
+    if (frame->kind != FrameKind::kVerdict || frame->test != test_) continue;
+    *of_all = static_cast<Outcome>(frame->number);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace conformance

@@ -1,0 +1,77 @@
+// Keeps the ranks of a run in step: passes on what they exchange, and lets nobody begin a test
+// before all have finished the one before. Lives in rank 0's process, in a thread of its own.
+//
+// A rank that leaves a test early (it failed) must not hold up the others: who waits for it in an
+// exchange is told so, and so is everybody who asks later. A rank that never finishes, or whose
+// process ends, ends the run: `Events::Broken` is called.
+#ifndef TESTS_CONFORMANCE_COORDINATOR_H_
+#define TESTS_CONFORMANCE_COORDINATOR_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/control_frame.h"
+#include "conformance/outcome.h"
+
+namespace conformance {
+
+class Coordinator {
+ public:
+  // THREAD: the coordinator's.
+  struct Events {
+    std::function<void(size_t test, const Verdict&)> finished;
+    // The run cannot go on. Must end the process.
+    std::function<void(size_t test, const std::string& why)> broken;
+  };
+  struct Options {
+    int ranks = 1;
+    size_t tests = 0;
+    std::chrono::seconds limit;  // from one verdict to the next, all included
+  };
+
+  // Takes over `listener`.
+  Coordinator(int listener, Options options, Events events);
+  // Waits until the last verdict has been told.
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Member {
+    int fd;
+    FrameReader reader;
+    int rank = -1;
+    std::optional<Outcome> outcome;   // of the current test
+    std::optional<std::string> part;  // of the current exchange
+  };
+
+  void Run();
+  void Accept();
+  void Handle(Member* member, const Frame& frame);
+  void CompleteExchange(uint32_t participants);
+  void RefuseExchange();
+  void HandleFinish(Member* member, const Frame& frame);
+  void CompleteTest();
+  void TellAll(const Frame& frame);
+  std::string Unfinished() const;
+  bool SomebodyLeft() const;
+
+  const int listener_;
+  const Options options_;
+  const Events events_;
+  std::vector<Member> members_;
+  size_t test_ = 0;
+  Verdict verdict_;
+  Clock::time_point began_;
+  std::thread thread_;
+};
+
+}  // namespace conformance
+
+#endif  // TESTS_CONFORMANCE_COORDINATOR_H_

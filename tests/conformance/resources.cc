@@ -1,0 +1,87 @@
+#include "conformance/resources.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace conformance {
+namespace {
+
+constexpr auto kGatePause = std::chrono::microseconds(200);
+// A gate that nobody opens must not hold up the device for ever.
+constexpr auto kGateLimit = std::chrono::seconds(100);
+
+}  // namespace
+
+ncclComm_t Communicators::world() {
+  std::lock_guard lock(mutex_);
+  return world_;
+}
+
+void Communicators::SetWorld(ncclComm_t comm) {
+  std::lock_guard lock(mutex_);
+  world_ = comm;
+}
+
+void Communicators::Add(ncclComm_t comm) {
+  std::lock_guard lock(mutex_);
+  others_.push_back(comm);
+}
+
+void Communicators::LetGo(ncclComm_t comm) {
+  std::lock_guard lock(mutex_);
+  std::erase(others_, comm);
+}
+
+void Communicators::AbortAll(bool with_world) {
+  std::vector<ncclComm_t> all;
+  {
+    std::lock_guard lock(mutex_);
+    all.swap(others_);
+    if (with_world && world_ != nullptr) all.push_back(std::exchange(world_, nullptr));
+  }
+  for (ncclComm_t comm : all) ncclCommAbort(comm);
+}
+
+cudaError_t Gate::HoldBack(cudaStream_t stream) {
+  auto* state = new std::shared_ptr<State>(state_);
+  cudaError_t error = cudaLaunchHostFunc(stream, AwaitOpen, state);
+  if (error != cudaSuccess) delete state;
+  return error;
+}
+
+void Gate::AwaitOpen(void* state) {
+  const std::unique_ptr<std::shared_ptr<State>> own(static_cast<std::shared_ptr<State>*>(state));
+  const auto deadline = std::chrono::steady_clock::now() + kGateLimit;
+  while (!(*own)->open.load(std::memory_order_acquire) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kGatePause);
+  }
+}
+
+cudaStream_t Resources::NewStream(unsigned flags) {
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreateWithFlags(&stream, flags) != cudaSuccess) return nullptr;
+  streams_.push_back(stream);
+  return stream;
+}
+
+DeviceBuffer Resources::NewBuffer(size_t bytes) {
+  void* data = nullptr;
+  if (cudaMalloc(&data, std::max<size_t>(bytes, 1)) != cudaSuccess) return {};
+  buffers_.push_back(static_cast<std::byte*>(data));
+  return {static_cast<std::byte*>(data), bytes};
+}
+
+void Resources::OpenGates() {
+  for (const auto& gate : gates_) gate->Open();
+}
+
+void Resources::FreeAll() {
+  cudaSetDevice(device_);
+  for (cudaStream_t stream : std::exchange(streams_, {})) cudaStreamDestroy(stream);
+  for (std::byte* buffer : std::exchange(buffers_, {})) cudaFree(buffer);
+}
+
+}  // namespace conformance

@@ -1,0 +1,100 @@
+// The names: a framework that finds one missing does not start.
+#include <string>
+
+#include "conformance/library.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr const char* kFunctions[] = {
+    "AllGather",
+    "AllReduce",
+    "AlltoAll",
+    "Bcast",
+    "Broadcast",
+    "CommAbort",
+    "CommCount",
+    "CommCuDevice",
+    "CommDeregister",
+    "CommDestroy",
+    "CommFinalize",
+    "CommGetAsyncError",
+    "CommInitAll",
+    "CommInitRank",
+    "CommInitRankConfig",
+    "CommInitRankScalable",
+    "CommRegister",
+    "CommRevoke",
+    "CommShrink",
+    "CommSplit",
+    "CommUserRank",
+    "CommWindowDeregister",
+    "CommWindowRegister",
+    "Gather",
+    "GetErrorString",
+    "GetLastError",
+    "GetUniqueId",
+    "GetVersion",
+    "GroupEnd",
+    "GroupSimulateEnd",
+    "GroupStart",
+    "MemAlloc",
+    "MemFree",
+    "RedOpCreatePreMulSum",
+    "RedOpDestroy",
+    "Recv",
+    "Reduce",
+    "ReduceScatter",
+    "ResetDebugInit",
+    "Scatter",
+    "Send",
+};
+
+void EveryFunctionHasBothNames(Test& t) {
+  for (const char* function : kFunctions) {
+    const std::string name = std::string("nccl") + function;
+    EXPECT_THAT(t, FindFunction(name.c_str()) != nullptr, name + " to be exported");
+    const std::string profiled = "p" + name;
+    EXPECT_THAT(t, FindFunction(profiled.c_str()) != nullptr, profiled + " to be exported");
+  }
+}
+
+// Else a call through the one would not be seen by a profiler that replaces the other.
+void BothNamesAreOneFunction(Test& t) {
+  for (const char* function : kFunctions) {
+    const std::string name = std::string("nccl") + function;
+    EXPECT_THAT(t, FindFunction(name.c_str()) == FindFunction(("p" + name).c_str()),
+                name + " and p" + name + " to be the same function");
+  }
+}
+
+void VersionIsAtLeastTheHeaders(Test& t) {
+  int version = 0;
+  NCCL_OK(t, ncclGetVersion(&version));
+  EXPECT_THAT(t, version >= NCCL_VERSION_CODE,
+              "version " + std::to_string(version) + " to be at least " +
+                  std::to_string(NCCL_VERSION_CODE));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGetVersion(nullptr));
+}
+
+void EveryErrorHasAText(Test& t) {
+  for (int result = 0; result < ncclNumResults; ++result) {
+    const char* text = ncclGetErrorString(static_cast<ncclResult_t>(result));
+    EXPECT_THAT(t, text != nullptr && *text != '\0',
+                "a text for ncclResult_t " + std::to_string(result));
+  }
+  const char* unknown = ncclGetErrorString(static_cast<ncclResult_t>(1000));
+  EXPECT_THAT(t, unknown != nullptr && *unknown != '\0', "a text for an unknown result, too");
+}
+
+}  // namespace
+
+void AddSymbolTests(TestTable* table) {
+  table->push_back({"symbols", "every_function_has_both_names", EveryFunctionHasBothNames});
+  table->push_back({"symbols", "both_names_are_one_function", BothNamesAreOneFunction});
+  table->push_back({"symbols", "version_is_at_least_the_headers", VersionIsAtLeastTheHeaders});
+  table->push_back({"symbols", "every_error_has_a_text", EveryErrorHasAText});
+}
+
+}  // namespace conformance

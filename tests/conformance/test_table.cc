@@ -1,0 +1,18 @@
+#include "conformance/test_table.h"
+
+namespace conformance {
+
+TestTable ChosenTests(const Options& options) {
+  TestTable all;
+  AddSymbolTests(&all);
+  AddBadArgumentTests(&all);
+  AddCollectiveTests(&all);
+
+  TestTable chosen;
+  for (TestCase& test : all) {
+    if (IsChosen(options, test.FullName())) chosen.push_back(std::move(test));
+  }
+  return chosen;
+}
+
+}  // namespace conformance

@@ -1,0 +1,45 @@
+// The tests, by group.
+#ifndef TESTS_CONFORMANCE_TEST_TABLE_H_
+#define TESTS_CONFORMANCE_TEST_TABLE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conformance/options.h"
+#include "conformance/test.h"
+
+namespace conformance {
+
+enum class Who {
+  kEveryRank,
+  // One thread of one process on each host, for tests of one process that drives several GPUs: all
+  // that it sees. The other ranks of the host sit still meanwhile.
+  kHostLeaders,
+};
+
+struct TestCase {
+  std::string group;
+  std::string name;
+  std::function<void(Test&)> run;
+  Who who = Who::kEveryRank;
+  int min_ranks = 1;         // that take part
+  int min_devices = 1;       // that each of them sees
+  bool beyond_nccl = false;  // NCCL leaves it undefined; see BeyondNccl
+
+  std::string FullName() const { return group + "/" + name; }
+};
+
+using TestTable = std::vector<TestCase>;
+
+// Each file of tests adds its own.
+void AddSymbolTests(TestTable* table);
+void AddBadArgumentTests(TestTable* table);
+void AddCollectiveTests(TestTable* table);
+
+// What the options choose. The same in every process of a run.
+TestTable ChosenTests(const Options& options);
+
+}  // namespace conformance
+
+#endif  // TESTS_CONFORMANCE_TEST_TABLE_H_

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""The conformance suite on two hosts with four GPUs each: nothing fails that the shim has."""
+import unittest
+
+from lab_world import Lab, cases, program
+
+# What the shim does not have yet, by parts of the tests' names; the suite fails there. Every run says so.
+LEFT_OUT = ("/all_to_all/", "/gather/", "/scatter/", "bad_arguments/null_communicator",
+            "bad_arguments/foreign_communicator", "bad_arguments/root_out_of_range",
+            "bad_arguments/peer_out_of_range", "bad_arguments/type_out_of_range",
+            "bad_arguments/members_of_split_and_shrink", "bad_arguments/user_operators")
+
+
+class Conformance(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(hosts=2, gpus=4)
+        cls.addClassCleanup(cls.lab.down)
+
+    def assert_passes(self, *arguments, options=()):
+        result = self.lab.run(program("conformance"), *arguments, options=options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def without_left_out(self):
+        return [word for name in LEFT_OUT for word in ("--exclude", name)]
+
+    def test_one_process_per_gpu(self):
+        self.assert_passes(*self.without_left_out())
+
+    def test_several_gpus_per_process(self):
+        self.assert_passes("-g", 2, *self.without_left_out(), options=("--ranks-per-host", 2))
+
+    def test_one_process_with_all_gpus_of_a_host(self):
+        result = self.lab.exec("h0", program("conformance"), *self.without_left_out())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_what_is_left_out(self):
+        if LEFT_OUT:
+            self.skipTest("not run, because the shim has not got them: " + ", ".join(LEFT_OUT))
+
+
+if __name__ == "__main__":
+    cases.main()
