@@ -47,7 +47,7 @@ Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, Channel
       combines.push_back({.sources = {LocalRanks::Input(PositionOf(key.root, ranks), 0)},
                           .destinations = local.Outputs(0)});
   }
-  ProgramBuilder program(channel, HostIndex(0), HostIndex(0));
+  ProgramBuilder program(channel);
   program.Combines(std::move(combines), {});
   return program.Take();
 }

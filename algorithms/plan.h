@@ -9,19 +9,24 @@
 // that it names, the r-th slice of its channel's range:
 //
 //      block 0            block 1            …           (all-reduce: as many blocks as hosts;
-//   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  all-gather, reduce-scatter: one per rank;
-//    r0 r1 r2 r0 r1 r2  …                                 broadcast, reduce: one)
+//   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  broadcast, reduce: one;
+//    r0 r1 r2 r0 r1 r2  …                                 all others: one per rank)
 //
 // The program of a channel is run for every round. Rounds overlap; IssueOrder (issue_order.h) fixes
 // in which order the steps of all rounds reach a lane, the same on both ends, so slices need no
 // names but their numbers. geometry.h says where each slice lies.
 //
+// A lane is a channel and two hosts in order: all sends of one program to one peer go out on one
+// lane, and the k-th of them in this host's IssueOrder meets the k-th receive from this host in the
+// peer's.
+//
 // What whoever runs a plan must keep to, and all that plan_check.h assumes. n is the number of a
-// slice on its lane, counted over the sends (and alike the receives) of one program in IssueOrder.
+// slice on its lane, counted over the sends to (and alike the receives from) one peer of one
+// program in IssueOrder.
 //  - A step starts when all steps in its `after` are done, in any order else; but the sends of a
-//    program are posted in IssueOrder. A step may be held back for older ones in IssueOrder, never
-//    for younger ones, and a round for the rounds of older groups (issue_order.h): so a window of
-//    one group of rounds is enough, and two keep the lanes busy.
+//    program to one peer are posted in IssueOrder. A step may be held back for older ones in
+//    IssueOrder, never for younger ones, and a round for the rounds of older groups
+//    (issue_order.h): so a window of one group of rounds is enough, and two keep the lanes busy.
 //  - A combine is done when every destination is written; a receive, when its payload is where
 //    `pieces` says; a send, when the peer has acknowledged it: its sources are free then. A send
 //    from kStaged may count as done once posted, as its slot is guarded by its number.
@@ -50,10 +55,12 @@
 
 namespace mccs {
 
+// Pieces of one slice at most, as lanes take them.
+inline constexpr int kMaxPieces = 128;
 // Ranks of one host at most: pieces of a slice and sources of a combine stay below what lanes and
 // devices take.
-inline constexpr int kMaxLocalRanks = 128;
-// Hosts at most: positions of steps, up to six per host, stay below 2^16.
+inline constexpr int kMaxLocalRanks = kMaxPieces;
+// Hosts at most: positions of steps, up to six per host of a ring, stay below 2^16.
 inline constexpr int kMaxHosts = 4096;
 
 // Which ranks live where. hosts[HostIndex] lists its ranks in ascending order; LocalIndex is the
@@ -108,17 +115,17 @@ struct Step {
   // kSend: kInput and kOutput, or all kStaged of this very step. kReceive: all kOutput, or all
   // kReceived of this very step. At least one, in payload order.
   std::vector<Place> pieces;
+  // kSend: where to; kReceive: where from. Another host.
+  HostIndex peer{};
   // Steps of the same round that must be done first: smaller positions in the program.
   std::vector<uint16_t> after;
   // Hops that the data has behind it; never falls from step to step (IssueOrder).
   uint16_t stage = 0;
 };
 
-// What a host does on one channel: at most one lane in, one lane out.
+// What a host does on one channel.
 struct Program {
   ChannelId channel;
-  HostIndex next;  // where kSend goes; meaningless without sends
-  HostIndex previous;
   std::vector<Step> steps;
 };
 
@@ -152,18 +159,14 @@ struct Plan {
   std::vector<Program> programs;  // one per channel, in order
 };
 
-// Builds the plan of `self` with rings over hosts (source: Patarasuk and Yuan, "Bandwidth optimal
-// all-reduce algorithms for clusters of workstations", JPDC 2009; the ring over hosts with a fused
-// local part is ours). One host: no lanes, local combines only.
-// Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
-// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast and
-// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on
-// to further local ranks is read once more where it landed.
-// kInvalidArgument: a kind without a ring plan, a root out of range, a scale for a kind that
-// reduces nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out
-// of range.
-absl::StatusOr<Plan> BuildRingPlan(const PlanKey& key, const Layout& layout,
-                                   const ChannelOrders& orders, HostIndex self);
+// Builds the plan of `self`: reducing and spreading kinds run around rings of hosts (ring.h),
+// all-to-all, gather and scatter go straight from host to host (direct_exchange.h). One host: no
+// lanes, local combines only.
+// kInvalidArgument: a kind without a plan, a root out of range, a scale for a kind that reduces
+// nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out of range,
+// an exchange of so many ranks that its steps cannot be numbered.
+absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
+                               const ChannelOrders& orders, HostIndex self);
 
 }  // namespace mccs
 

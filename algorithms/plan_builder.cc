@@ -39,17 +39,21 @@ uint16_t ProgramBuilder::Combines(std::vector<Combine> combines, std::vector<uin
   return Append({.kind = StepKind::kCombine,
                  .combines = std::move(combines),
                  .pieces = {},
+                 .peer = {},
                  .after = std::move(after)});
 }
 
-uint16_t ProgramBuilder::Send(std::vector<Place> pieces, std::vector<uint16_t> after) {
+uint16_t ProgramBuilder::Send(HostIndex to, std::vector<Place> pieces,
+                              std::vector<uint16_t> after) {
   return Append({.kind = StepKind::kSend,
                  .combines = {},
                  .pieces = std::move(pieces),
+                 .peer = to,
                  .after = std::move(after)});
 }
 
-uint16_t ProgramBuilder::SendStaged(std::vector<Piece> pieces, std::vector<uint16_t> after) {
+uint16_t ProgramBuilder::SendStaged(HostIndex to, std::vector<Piece> pieces,
+                                    std::vector<uint16_t> after) {
   const uint16_t send = static_cast<uint16_t>(next_position() + 1);
   std::vector<Combine> combines;
   std::vector<Place> staged;
@@ -59,22 +63,28 @@ uint16_t ProgramBuilder::SendStaged(std::vector<Piece> pieces, std::vector<uint1
     combines.push_back({.sources = std::move(piece.sources), .destinations = {place}});
   }
   const uint16_t combine = Combines(std::move(combines), std::move(after));
-  return Send(std::move(staged), {combine});
+  return Send(to, std::move(staged), {combine});
 }
 
-uint16_t ProgramBuilder::ReceiveInto(std::vector<Place> outputs) {
-  return Append(
-      {.kind = StepKind::kReceive, .combines = {}, .pieces = std::move(outputs), .after = {}});
+uint16_t ProgramBuilder::ReceiveInto(HostIndex from, std::vector<Place> outputs) {
+  return Append({.kind = StepKind::kReceive,
+                 .combines = {},
+                 .pieces = std::move(outputs),
+                 .peer = from,
+                 .after = {}});
 }
 
-uint16_t ProgramBuilder::ReceiveInSlot(const std::vector<int32_t>& blocks) {
+uint16_t ProgramBuilder::ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks) {
   const uint16_t receive = next_position();
   std::vector<Place> pieces;
   for (int32_t block : blocks) {
     pieces.push_back(Received(receive, static_cast<uint16_t>(pieces.size()), block));
   }
-  return Append(
-      {.kind = StepKind::kReceive, .combines = {}, .pieces = std::move(pieces), .after = {}});
+  return Append({.kind = StepKind::kReceive,
+                 .combines = {},
+                 .pieces = std::move(pieces),
+                 .peer = from,
+                 .after = {}});
 }
 
 uint16_t ProgramBuilder::Append(Step step) {

@@ -41,19 +41,18 @@ class ProgramBuilder {
     int32_t block = 0;
   };
 
-  ProgramBuilder(ChannelId channel, HostIndex next, HostIndex previous)
-      : program_{.channel = channel, .next = next, .previous = previous, .steps = {}} {}
+  explicit ProgramBuilder(ChannelId channel) : program_{.channel = channel, .steps = {}} {}
 
   // The stage of the steps that follow. REQUIRES: not below the one before.
   void BeginStage(int stage);
 
   uint16_t Combines(std::vector<Combine> combines, std::vector<uint16_t> after);
-  uint16_t Send(std::vector<Place> pieces, std::vector<uint16_t> after);
+  uint16_t Send(HostIndex to, std::vector<Place> pieces, std::vector<uint16_t> after);
   // Combines each piece in the send's staging slot, then sends it.
-  uint16_t SendStaged(std::vector<Piece> pieces, std::vector<uint16_t> after);
-  uint16_t ReceiveInto(std::vector<Place> outputs);
+  uint16_t SendStaged(HostIndex to, std::vector<Piece> pieces, std::vector<uint16_t> after);
+  uint16_t ReceiveInto(HostIndex from, std::vector<Place> outputs);
   // Receives one piece per block and leaves them in the slot.
-  uint16_t ReceiveInSlot(const std::vector<int32_t>& blocks);
+  uint16_t ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks);
   // A piece of what ReceiveInSlot returned.
   static Place Received(uint16_t step, uint16_t piece, int32_t block) {
     return {Space::kReceived, step, piece, block};

@@ -25,6 +25,10 @@ absl::Status CheckQuestion(std::span<const Plan> plans, const Layout& layout,
     return absl::InvalidArgumentError(absl::StrCat(
         std::string(Name(plan.key.kind)), ": nothing is written down of what it promises"));
   }
+  if (options.in_place && !check::HasInPlaceForm(plan.key.kind)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(Name(plan.key.kind)), " has no form in place"));
+  }
   if (plan.blocks < 1 || plan.max_pieces < 1 || options.slots < 1 ||
       options.slot_bytes < kCutBytes * static_cast<uint64_t>(plan.max_pieces)) {
     return absl::InvalidArgumentError(

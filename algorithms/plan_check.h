@@ -55,7 +55,8 @@ inline constexpr size_t kMaxCheckedEvents = 16384;
 //  - every slice fits a slot; channels and rounds cover every block exactly once;
 //  - no deadlock.
 // kInvalidArgument: the question makes no sense (as many plans as hosts, a kind without a contract,
-// slots < 1, slot_bytes below what Geometry requires, more than kMaxCheckedEvents).
+// in place where there is no such form, slots < 1, slot_bytes below what Geometry requires, more
+// than kMaxCheckedEvents).
 absl::Status CheckPlans(std::span<const Plan> plans, const Layout& layout,
                         const CheckOptions& options);
 

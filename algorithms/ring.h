@@ -1,5 +1,12 @@
-// Inside of BuildRingPlan: one host's program on one channel's ring, for each kind. Hop k of a ring
+// Inside of BuildPlan: one host's program on one channel's ring, for each kind that runs around one
+// (source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+// workstations", JPDC 2009; the ring over hosts with a fused local part is ours). Hop k of a ring
 // is what all hosts send at once for the k-th time; its data has k hops behind it.
+//
+// Cost per host, H hosts, N bytes: all-reduce 2N(H−1)/H bytes on each lane in 2(H−1) hops;
+// all-gather and reduce-scatter N(H−1)/H in H−1 hops, N being the larger buffer; broadcast and
+// reduce N in H−1 hops. Each local input is read once, each local output written once; what goes on
+// to further local ranks is read once more where it landed.
 #ifndef MCCS_ALGORITHMS_RING_H_
 #define MCCS_ALGORITHMS_RING_H_
 
@@ -21,6 +28,8 @@ class Ring {
   // The host whose slices come here after `hops` hops; −1 is the next host. REQUIRES: |hops| ≤
   // hosts().
   HostIndex Behind(int hops) const;
+  HostIndex next() const { return Behind(-1); }
+  HostIndex previous() const { return Behind(1); }
   // Hops from `from` to this host.
   int HopsFrom(HostIndex from) const;
 
@@ -42,7 +51,7 @@ Program RingAllGather(const Ring& ring);
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local);
 Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local, bool scaled);
 
-// The only host's program for any of these kinds.
+// The only host's program for any of these kinds. REQUIRES: `ranks` are all there are.
 Program LocalProgram(const PlanKey& key, const std::vector<Rank>& ranks, ChannelId channel);
 
 }  // namespace mccs

@@ -23,7 +23,7 @@ std::vector<Place> Landing(const Ring& ring, HostIndex origin) {
 Program RingAllGather(const Ring& ring) {
   const int hosts = ring.hosts();
   const LocalRanks local(ring.local());
-  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  ProgramBuilder program(ring.channel());
 
   std::vector<Place> inputs;
   std::vector<Combine> copies;
@@ -32,14 +32,14 @@ Program RingAllGather(const Ring& ring) {
     inputs.push_back(input);
     copies.push_back({.sources = {input}, .destinations = local.Outputs(input.block)});
   }
-  program.Send(std::move(inputs), {});
+  program.Send(ring.next(), std::move(inputs), {});
 
   for (int hop = 0; hop <= hosts - 2; ++hop) {
     std::vector<Place> landing = Landing(ring, ring.Behind(hop + 1));
-    const uint16_t receive = program.ReceiveInto(landing);
+    const uint16_t receive = program.ReceiveInto(ring.previous(), landing);
     if (hop == 0) program.Combines(std::move(copies), {});
     program.BeginStage(hop + 1);
-    if (hop < hosts - 2) program.Send(landing, {receive});
+    if (hop < hosts - 2) program.Send(ring.next(), landing, {receive});
     if (local.count() == 1) continue;
     std::vector<Combine> spread;
     for (const Place& place : landing) {

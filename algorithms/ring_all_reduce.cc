@@ -21,23 +21,24 @@ int32_t BlockOf(HostIndex host) { return host.value(); }
 Program RingAllReduce(const Ring& ring, bool scaled) {
   const int hosts = ring.hosts();
   const LocalRanks local(ring.local());
-  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  ProgramBuilder program(ring.channel());
 
   // Hop 0: the block of this host begins its way. A single unscaled input needs no staging.
   const int32_t own = BlockOf(ring.Behind(0));
   if (local.count() == 1 && !scaled) {
-    program.Send({LocalRanks::Input(0, own)}, {});
+    program.Send(ring.next(), {LocalRanks::Input(0, own)}, {});
   } else {
-    program.SendStaged({{.sources = local.Inputs(own), .block = own}}, {});
+    program.SendStaged(ring.next(), {{.sources = local.Inputs(own), .block = own}}, {});
   }
-  uint16_t receive = program.ReceiveInSlot({BlockOf(ring.Behind(1))});
+  uint16_t receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.Behind(1))});
 
   for (int hop = 1; hop <= hosts - 2; ++hop) {
     program.BeginStage(hop);
     const int32_t block = BlockOf(ring.Behind(hop));
     const Place received = ProgramBuilder::Received(receive, 0, block);
-    program.SendStaged({{.sources = local.AddedTo(received), .block = block}}, {receive});
-    receive = program.ReceiveInSlot({BlockOf(ring.Behind(hop + 1))});
+    program.SendStaged(ring.next(), {{.sources = local.AddedTo(received), .block = block}},
+                       {receive});
+    receive = program.ReceiveInSlot(ring.previous(), {BlockOf(ring.Behind(hop + 1))});
   }
 
   // The block of the next host becomes whole here and sets out for its second round.
@@ -48,13 +49,13 @@ Program RingAllReduce(const Ring& ring, bool scaled) {
                          .destinations = local.Outputs(block),
                          .finish = true}},
                        {receive});
-  program.Send({LocalRanks::Output(0, block)}, {whole});
+  program.Send(ring.next(), {LocalRanks::Output(0, block)}, {whole});
 
   for (int hop = hosts - 1; hop <= 2 * hosts - 3; ++hop) {
     block = BlockOf(ring.Behind(hop + 1 - hosts));
-    receive = program.ReceiveInto({LocalRanks::Output(0, block)});
+    receive = program.ReceiveInto(ring.previous(), {LocalRanks::Output(0, block)});
     program.BeginStage(hop + 1);
-    if (hop < 2 * hosts - 3) program.Send({LocalRanks::Output(0, block)}, {receive});
+    if (hop < 2 * hosts - 3) program.Send(ring.next(), {LocalRanks::Output(0, block)}, {receive});
     if (local.count() > 1) {
       program.Combines(
           {{.sources = {LocalRanks::Output(0, block)}, .destinations = local.OtherOutputs(block)}},

@@ -10,17 +10,17 @@ namespace mccs {
 Program RingBroadcast(const Ring& ring, HostIndex root_host, LocalIndex root_local) {
   const LocalRanks local(ring.local());
   const int hops = ring.HopsFrom(root_host);
-  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  ProgramBuilder program(ring.channel());
   if (hops == 0) {
     const Place root = LocalRanks::Input(static_cast<uint16_t>(root_local.value()), 0);
-    program.Send({root}, {});
+    program.Send(ring.next(), {root}, {});
     program.Combines({{.sources = {root}, .destinations = local.Outputs(0)}}, {});
     return program.Take();
   }
   program.BeginStage(hops - 1);
-  const uint16_t receive = program.ReceiveInto({LocalRanks::Output(0, 0)});
+  const uint16_t receive = program.ReceiveInto(ring.previous(), {LocalRanks::Output(0, 0)});
   program.BeginStage(hops);
-  if (hops < ring.hosts() - 1) program.Send({LocalRanks::Output(0, 0)}, {receive});
+  if (hops < ring.hosts() - 1) program.Send(ring.next(), {LocalRanks::Output(0, 0)}, {receive});
   if (local.count() > 1) {
     program.Combines(
         {{.sources = {LocalRanks::Output(0, 0)}, .destinations = local.OtherOutputs(0)}},

@@ -13,21 +13,21 @@ Program RingReduce(const Ring& ring, HostIndex root_host, LocalIndex root_local,
   const LocalRanks local(ring.local());
   // Hops that the data has behind it where this host sends it on, or where it ends.
   const int hops = (ring.HopsFrom(root_host) + ring.hosts() - 1) % ring.hosts();
-  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  ProgramBuilder program(ring.channel());
   if (hops == 0) {
     if (local.count() == 1 && !scaled) {
-      program.Send({LocalRanks::Input(0, 0)}, {});
+      program.Send(ring.next(), {LocalRanks::Input(0, 0)}, {});
     } else {
-      program.SendStaged({{.sources = local.Inputs(0), .block = 0}}, {});
+      program.SendStaged(ring.next(), {{.sources = local.Inputs(0), .block = 0}}, {});
     }
     return program.Take();
   }
   program.BeginStage(hops - 1);
-  const uint16_t receive = program.ReceiveInSlot({0});
+  const uint16_t receive = program.ReceiveInSlot(ring.previous(), {0});
   const std::vector<Place> sources = local.AddedTo(ProgramBuilder::Received(receive, 0, 0));
   program.BeginStage(hops);
   if (hops < ring.hosts() - 1) {
-    program.SendStaged({{.sources = sources, .block = 0}}, {receive});
+    program.SendStaged(ring.next(), {{.sources = sources, .block = 0}}, {receive});
   } else {
     const Place output = LocalRanks::Output(static_cast<uint16_t>(root_local.value()), 0);
     program.Combines({{.sources = sources, .destinations = {output}, .finish = true}}, {receive});

@@ -19,17 +19,18 @@ std::vector<int32_t> BlocksOf(const Ring& ring, HostIndex target) {
   return blocks;
 }
 
-void SendFirst(ProgramBuilder& program, const LocalRanks& local, const std::vector<int32_t>& blocks,
-               bool scaled) {
+void SendFirst(ProgramBuilder& program, const Ring& ring, bool scaled) {
+  const LocalRanks local(ring.local());
+  const std::vector<int32_t> blocks = BlocksOf(ring, ring.Behind(1));
   if (local.count() == 1 && !scaled) {
     std::vector<Place> pieces;
     for (int32_t block : blocks) pieces.push_back(LocalRanks::Input(0, block));
-    program.Send(std::move(pieces), {});
+    program.Send(ring.next(), std::move(pieces), {});
     return;
   }
   std::vector<ProgramBuilder::Piece> pieces;
   for (int32_t block : blocks) pieces.push_back({.sources = local.Inputs(block), .block = block});
-  program.SendStaged(std::move(pieces), {});
+  program.SendStaged(ring.next(), std::move(pieces), {});
 }
 
 }  // namespace
@@ -37,11 +38,11 @@ void SendFirst(ProgramBuilder& program, const LocalRanks& local, const std::vect
 Program RingReduceScatter(const Ring& ring, bool scaled) {
   const int hosts = ring.hosts();
   const LocalRanks local(ring.local());
-  ProgramBuilder program(ring.channel(), ring.Behind(-1), ring.Behind(1));
+  ProgramBuilder program(ring.channel());
 
-  SendFirst(program, local, BlocksOf(ring, ring.Behind(1)), scaled);
+  SendFirst(program, ring, scaled);
   std::vector<int32_t> blocks = BlocksOf(ring, ring.Behind(2));
-  uint16_t receive = program.ReceiveInSlot(blocks);
+  uint16_t receive = program.ReceiveInSlot(ring.previous(), blocks);
 
   for (int hop = 1; hop <= hosts - 2; ++hop) {
     program.BeginStage(hop);
@@ -50,9 +51,9 @@ Program RingReduceScatter(const Ring& ring, bool scaled) {
       const Place received = ProgramBuilder::Received(receive, p, blocks[p]);
       pieces.push_back({.sources = local.AddedTo(received), .block = blocks[p]});
     }
-    program.SendStaged(std::move(pieces), {receive});
+    program.SendStaged(ring.next(), std::move(pieces), {receive});
     blocks = BlocksOf(ring, ring.Behind(hop + 2));
-    receive = program.ReceiveInSlot(blocks);
+    receive = program.ReceiveInSlot(ring.previous(), blocks);
   }
 
   program.BeginStage(hosts - 1);

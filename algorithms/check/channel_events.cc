@@ -14,10 +14,8 @@ absl::StatusOr<ChannelEvents> ChannelEvents::Build(const Question& question, Cha
   MCCS_RETURN_IF_ERROR(events.AddInstances());
   MCCS_RETURN_IF_ERROR(events.MeetLanes());
   events.AddStepWaits();
-  for (const Host& host : events.hosts_) {
-    events.AddLaneWaits(host);
-    events.AddStrictWaits(host);
-  }
+  for (const Lane& lane : events.lanes_) events.AddLaneWaits(lane);
+  for (const Host& host : events.hosts_) events.AddStrictWaits(host);
   return events;
 }
 
@@ -37,42 +35,21 @@ std::string ChannelEvents::Where(const Instance& instance) const {
 absl::Status ChannelEvents::AddInstances() {
   for (size_t h = 0; h < question_.plans.size(); ++h) {
     const Program& program = question_.plans[h].programs[channel_.value()];
-    Host host{.program = &program,
-              .first = static_cast<InstanceId>(instances_.size()),
-              .order = {},
-              .sends = {},
-              .receives = {}};
     if (graph_.events() + 2 * rounds_ * program.steps.size() > kMaxCheckedEvents) {
       return absl::InvalidArgumentError(
           absl::StrCat("channel ", channel_.value(), ": ", rounds_,
                        " rounds are too many to be proven; lower the count"));
     }
+    hosts_.push_back(
+        {.program = &program, .first = static_cast<InstanceId>(instances_.size()), .order = {}});
     instances_.resize(instances_.size() + rounds_ * program.steps.size());
-    hosts_.push_back(std::move(host));
-    Host& added = hosts_.back();
     IssueOrder order(program, rounds_, question_.options.skew);
     for (StepInstance next; order.Next(&next);) {
-      const InstanceId id = Find(static_cast<int>(h), next.round, next.step);
-      const Step& step = program.steps[next.step];
-      Instance& instance = instances_[id];
-      instance = {.host = static_cast<int>(h),
-                  .round = next.round,
-                  .position = next.step,
-                  .step = &step,
-                  .begin = graph_.AddEvent(),
-                  .end = graph_.AddEvent()};
-      added.order.push_back(id);
-      if (step.kind == StepKind::kSend) {
-        instance.staged = step.pieces[0].space == Space::kStaged;
-        instance.delivered = graph_.AddEvent();
-        instance.slice = added.sends.size();
-        added.sends.push_back(id);
-      } else if (step.kind == StepKind::kReceive) {
-        instance.landing = graph_.AddEvent();
-        instance.released = graph_.AddEvent();
-        instance.slice = added.receives.size();
-        added.receives.push_back(id);
-      }
+      const int host = static_cast<int>(h);
+      const InstanceId id = Find(host, next.round, next.step);
+      instances_[id].round = next.round;
+      instances_[id].position = next.step;
+      AddInstance(host, id, program.steps[next.step]);
     }
   }
   if (graph_.events() > kMaxCheckedEvents) {
@@ -83,15 +60,40 @@ absl::Status ChannelEvents::AddInstances() {
   return absl::OkStatus();
 }
 
+void ChannelEvents::AddInstance(int host, InstanceId id, const Step& step) {
+  Instance& instance = instances_[id];
+  instance.host = host;
+  instance.step = &step;
+  instance.begin = graph_.AddEvent();
+  instance.end = graph_.AddEvent();
+  hosts_[host].order.push_back(id);
+  if (step.kind == StepKind::kSend) {
+    instance.staged = step.pieces[0].space == Space::kStaged;
+    instance.delivered = graph_.AddEvent();
+    instance.lane = LaneOf(host, step.peer.value());
+    std::vector<InstanceId>& sends = lanes_[instance.lane].sends;
+    instance.slice = sends.size();
+    sends.push_back(id);
+  } else if (step.kind == StepKind::kReceive) {
+    instance.landing = graph_.AddEvent();
+    instance.released = graph_.AddEvent();
+    instance.lane = LaneOf(step.peer.value(), host);
+    std::vector<InstanceId>& receives = lanes_[instance.lane].receives;
+    instance.slice = receives.size();
+    receives.push_back(id);
+  }
+}
+
+size_t ChannelEvents::LaneOf(int from, int to) {
+  const auto [it, added] = lane_by_ends_.try_emplace({from, to}, lanes_.size());
+  if (added) lanes_.push_back({.from = from, .to = to, .sends = {}, .receives = {}});
+  return it->second;
+}
+
 absl::Status ChannelEvents::MeetLanes() {
-  for (size_t h = 0; h < hosts_.size(); ++h) {
-    const std::vector<InstanceId>& sends = hosts_[h].sends;
-    // Hosts without sends still meet the receives that expect something of them.
-    const int next = hosts_[h].program->next.value();
-    if (next < 0 || next >= static_cast<int>(hosts_.size())) continue;
-    const bool linked = hosts_[next].program->previous.value() == static_cast<int>(h);
-    const std::vector<InstanceId> none;
-    const std::vector<InstanceId>& receives = linked ? hosts_[next].receives : none;
+  for (const Lane& lane : lanes_) {
+    const std::vector<InstanceId>& sends = lane.sends;
+    const std::vector<InstanceId>& receives = lane.receives;
     for (size_t n = 0; n < std::min(sends.size(), receives.size()); ++n) {
       MCCS_RETURN_IF_ERROR(MeetSlice(sends[n], receives[n]));
     }
@@ -100,9 +102,9 @@ absl::Status ChannelEvents::MeetLanes() {
     const Instance& lonely =
         instances_[more_sent ? sends[receives.size()] : receives[sends.size()]];
     return absl::FailedPreconditionError(
-        absl::StrCat(Where(lonely), ": slice ", lonely.slice, " from host ", h, " to host ", next,
-                     " has no ", more_sent ? "receive" : "send", "; ", sends.size(), " are sent, ",
-                     receives.size(), " received"));
+        absl::StrCat(Where(lonely), ": slice ", lonely.slice, " from host ", lane.from, " to host ",
+                     lane.to, " has no ", more_sent ? "receive" : "send", "; ", sends.size(),
+                     " are sent, ", receives.size(), " received"));
   }
   return absl::OkStatus();
 }
@@ -140,41 +142,41 @@ void ChannelEvents::AddStepWaits() {
       }
       for (const Place& place : combine.destinations) {
         if (place.space != Space::kStaged) continue;
-        const uint64_t slice = instances_[Find(instance.host, instance.round, place.index)].slice;
-        if (slice < question_.options.slots) continue;
-        graph_.Wait(instance.begin,
-                    instances_[sends(instance.host)[slice - question_.options.slots]].end);
+        const Instance& send = instances_[Find(instance.host, instance.round, place.index)];
+        if (send.slice < question_.options.slots) continue;
+        const InstanceId before = lanes_[send.lane].sends[send.slice - question_.options.slots];
+        graph_.Wait(instance.begin, instances_[before].end);
       }
     }
   }
 }
 
-void ChannelEvents::AddLaneWaits(const Host& host) {
+void ChannelEvents::AddLaneWaits(const Lane& lane) {
   const uint32_t slots = question_.options.slots;
-  for (size_t n = 0; n < host.sends.size(); ++n) {
-    const Instance& send = instances_[host.sends[n]];
+  for (size_t n = 0; n < lane.sends.size(); ++n) {
+    const Instance& send = instances_[lane.sends[n]];
     const Instance& receive = instances_[send.peer];
     graph_.Wait(send.delivered, send.begin);
     graph_.Wait(send.end, send.delivered);
     graph_.Wait(receive.landing, send.begin);
     graph_.Wait(receive.end, send.delivered);
     if (n > 0) {
-      const Instance& before = instances_[host.sends[n - 1]];
+      const Instance& before = instances_[lane.sends[n - 1]];
       graph_.Wait(send.begin, before.begin);
       graph_.Wait(send.delivered, before.delivered);
       graph_.Wait(send.end, before.end);
     }
     if (n >= slots) {
-      graph_.Wait(send.begin, instances_[instances_[host.sends[n - slots]].peer].released);
+      graph_.Wait(send.begin, instances_[instances_[lane.sends[n - slots]].peer].released);
     }
   }
-  for (size_t n = 0; n < host.receives.size(); ++n) {
-    const Instance& receive = instances_[host.receives[n]];
+  for (size_t n = 0; n < lane.receives.size(); ++n) {
+    const Instance& receive = instances_[lane.receives[n]];
     graph_.Wait(receive.landing, receive.begin);
     graph_.Wait(receive.end, receive.landing);
     graph_.Wait(receive.released, receive.end);
-    if (n > 0) graph_.Wait(receive.released, instances_[host.receives[n - 1]].released);
-    if (n >= slots) graph_.StrictWait(receive.begin, instances_[host.receives[n - slots]].released);
+    if (n > 0) graph_.Wait(receive.released, instances_[lane.receives[n - 1]].released);
+    if (n >= slots) graph_.StrictWait(receive.begin, instances_[lane.receives[n - slots]].released);
   }
 }
 

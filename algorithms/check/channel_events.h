@@ -5,7 +5,8 @@
 //   receive   begin ─► landing ───────────► end        outputs are written from `landing` on
 //                                            └► released   its slot and all before are free
 //
-// What holds in every run, a → b: b waits for a. R is the receive that meets send S, n a slice:
+// What holds in every run, a → b: b waits for a. R is the receive that meets send S, n a slice of
+// one lane; lanes wait for each other only where steps do:
 //
 //   done of each step in `after` → begin
 //   posts, deliveries, acknowledgements: each in the order of the lane
@@ -21,8 +22,10 @@
 #define MCCS_ALGORITHMS_CHECK_CHANNEL_EVENTS_H_
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,7 +52,8 @@ struct Instance {
   uint16_t position = 0;
   const Step* step = nullptr;
   bool staged = false;  // a send from its staging slot
-  uint64_t slice = 0;   // sends and receives: number on the lane
+  size_t lane = 0;      // sends and receives: which of lanes()
+  uint64_t slice = 0;   // and the number on it
   InstanceId peer = 0;  // sends and receives: the other end
   EventId begin = 0;
   EventId delivered = 0;  // sends
@@ -59,6 +63,14 @@ struct Instance {
 
   // From when on steps that name it in `after` may start.
   EventId done() const { return staged ? begin : end; }
+};
+
+// All slices from one host to another, in the order of their numbers.
+struct Lane {
+  int from = 0;
+  int to = 0;
+  std::vector<InstanceId> sends;
+  std::vector<InstanceId> receives;
 };
 
 class ChannelEvents {
@@ -74,9 +86,7 @@ class ChannelEvents {
   const EventGraph& graph() const { return graph_; }
   ChannelId channel() const { return channel_; }
   uint64_t rounds() const { return rounds_; }
-  // Sends of a host, in the order of its lane; receives alike.
-  const std::vector<InstanceId>& sends(int host) const { return hosts_[host].sends; }
-  const std::vector<InstanceId>& receives(int host) const { return hosts_[host].receives; }
+  const std::vector<Lane>& lanes() const { return lanes_; }
   std::string Where(const Instance& instance) const;
 
  private:
@@ -84,22 +94,24 @@ class ChannelEvents {
     const Program* program = nullptr;
     InstanceId first = 0;
     std::vector<InstanceId> order;  // IssueOrder
-    std::vector<InstanceId> sends;
-    std::vector<InstanceId> receives;
   };
 
   ChannelEvents(const Question& question, ChannelId channel);
   absl::Status AddInstances();
+  void AddInstance(int host, InstanceId id, const Step& step);
+  size_t LaneOf(int from, int to);
   absl::Status MeetLanes();
   absl::Status MeetSlice(InstanceId send, InstanceId receive);
   void AddStepWaits();
-  void AddLaneWaits(const Host& host);
+  void AddLaneWaits(const Lane& lane);
   void AddStrictWaits(const Host& host);
 
   Question question_;
   ChannelId channel_;
   uint64_t rounds_ = 0;
   std::vector<Host> hosts_;
+  std::vector<Lane> lanes_;
+  std::map<std::pair<int, int>, size_t> lane_by_ends_;
   std::vector<Instance> instances_;
   EventGraph graph_;
 };

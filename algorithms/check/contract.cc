@@ -3,14 +3,27 @@
 namespace mccs::check {
 
 bool HasContract(OpKind kind) {
-  return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
+  switch (kind) {
+    case OpKind::kAllGather:
+    case OpKind::kBroadcast:
+    case OpKind::kAllToAll:
+    case OpKind::kGather:
+    case OpKind::kScatter:
+      return true;
+    default:
+      return Reduces(kind);
+  }
 }
+
+bool HasInPlaceForm(OpKind kind) { return kind != OpKind::kAllToAll; }
 
 bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kAllGather:
+    case OpKind::kGather:
       return rank.value() == block;
     case OpKind::kBroadcast:
+    case OpKind::kScatter:
       return rank == plan.key.root;
     default:
       return true;
@@ -20,11 +33,25 @@ bool GivesInput(const Plan& plan, Rank rank, int32_t block) {
 bool GetsOutput(const Plan& plan, Rank rank, int32_t block) {
   switch (plan.key.kind) {
     case OpKind::kReduceScatter:
+    case OpKind::kScatter:
       return rank.value() == block;
     case OpKind::kReduce:
+    case OpKind::kGather:
       return rank == plan.key.root;
     default:
       return true;
+  }
+}
+
+InputBlock OriginOf(const Plan& plan, Rank rank, int32_t block) {
+  switch (plan.key.kind) {
+    case OpKind::kAllToAll:
+      return {Rank(block), rank.value()};
+    case OpKind::kAllGather:
+    case OpKind::kGather:
+      return {Rank(block), block};
+    default:
+      return {plan.key.root, block};
   }
 }
 

@@ -32,23 +32,23 @@ Memory::Memory(const Question& question, const ChannelEvents& events)
       blocks_(static_cast<size_t>(question.plans[0].blocks)),
       pieces_(static_cast<size_t>(question.plans[0].max_pieces)) {
   size_t next = 0;
-  for (size_t h = 0; h < question.plans.size(); ++h) {
-    const int host = static_cast<int>(h);
-    HostCells cells;
-    cells.buffers = static_cast<CellId>(next);
-    next += 2 * question.layout.hosts[h].size() * blocks_ * events.rounds();
+  for (const std::vector<Rank>& ranks : question.layout.hosts) {
+    buffers_.push_back(static_cast<CellId>(next));
+    next += 2 * ranks.size() * blocks_ * events.rounds();
+  }
+  for (const Lane& lane : events.lanes()) {
+    LaneCells& cells = lanes_.emplace_back();
     cells.received = static_cast<CellId>(next);
-    next += events.receives(host).size() * pieces_;
+    next += lane.receives.size() * pieces_;
     cells.staged = static_cast<CellId>(next);
-    next += events.sends(host).size() * pieces_;
-    hosts_.push_back(cells);
+    next += lane.sends.size() * pieces_;
   }
   cells_ = next;
 }
 
 CellId Memory::BufferCell(int host, uint64_t round, size_t buffer, int32_t block) const {
   const size_t row = buffer * blocks_ + static_cast<size_t>(block);
-  return static_cast<CellId>(hosts_[host].buffers + row * events_.rounds() + round);
+  return static_cast<CellId>(buffers_[host] + row * events_.rounds() + round);
 }
 
 CellId Memory::Input(int host, uint64_t round, uint16_t local, int32_t block) const {
@@ -72,7 +72,7 @@ CellId Memory::Cell(const Instance& instance, const Place& place) const {
   }
   const Instance& owner =
       events_.instances()[events_.Find(instance.host, instance.round, place.index)];
-  const HostCells& cells = hosts_[instance.host];
+  const LaneCells& cells = lanes_[owner.lane];
   const CellId first = place.space == Space::kReceived ? cells.received : cells.staged;
   return static_cast<CellId>(first + owner.slice * pieces_ + place.piece);
 }
@@ -142,10 +142,10 @@ void Memory::ListReceive(InstanceId id, CellAccesses& accesses) const {
 absl::Status Memory::CheckRaces() const {
   CellAccesses accesses = ListAccesses();
   for (std::vector<Access>& cell : accesses) MCCS_RETURN_IF_ERROR(CheckCell(cell));
-  for (size_t h = 0; h < hosts_.size(); ++h) {
-    const int host = static_cast<int>(h);
-    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, hosts_[h].received, events_.receives(host).size()));
-    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, hosts_[h].staged, events_.sends(host).size()));
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const Lane& lane = events_.lanes()[i];
+    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, lanes_[i].received, lane.receives.size()));
+    MCCS_RETURN_IF_ERROR(CheckSlots(accesses, lanes_[i].staged, lane.sends.size()));
   }
   return absl::OkStatus();
 }

@@ -53,8 +53,7 @@ class Memory {
   absl::Status Conflict(const Access& first, const Access& second) const;
   CellId BufferCell(int host, uint64_t round, size_t buffer, int32_t block) const;
 
-  struct HostCells {
-    CellId buffers = 0;   // [buffer][block][round]
+  struct LaneCells {
     CellId received = 0;  // [slice][piece]
     CellId staged = 0;    // [slice][piece]
   };
@@ -63,7 +62,8 @@ class Memory {
   const ChannelEvents& events_;
   size_t blocks_;
   size_t pieces_;
-  std::vector<HostCells> hosts_;
+  std::vector<CellId> buffers_;   // by host: [buffer][block][round]
+  std::vector<LaneCells> lanes_;  // as events_.lanes()
   size_t cells_ = 0;
 };
 

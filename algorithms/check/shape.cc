@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "algorithms/check/contract.h"
-#include "base/status_macros.h"
 
 namespace mccs::check {
 namespace {
@@ -31,10 +30,12 @@ std::string Describe(int host, ChannelId channel, const std::string& round, uint
 // The checks of one step. Each returns what is wrong, or nothing.
 class StepShape {
  public:
-  StepShape(const Plan& plan, const std::vector<Rank>& ranks, const Program& program,
+  StepShape(const Plan& plan, const Layout& layout, HostIndex host, const Program& program,
             uint16_t position)
       : plan_(plan),
-        ranks_(ranks),
+        hosts_(layout.host_count()),
+        host_(host),
+        ranks_(layout.hosts[static_cast<size_t>(host.value())]),
         program_(program),
         position_(position),
         step_(program.steps[position]) {}
@@ -49,8 +50,10 @@ class StepShape {
       case StepKind::kCombine:
         return CheckCombines();
       case StepKind::kSend:
+        if (std::string bad = CheckPeer(); !bad.empty()) return bad;
         return CheckPieces(Space::kInput, Space::kOutput, Space::kStaged);
       case StepKind::kReceive:
+        if (std::string bad = CheckPeer(); !bad.empty()) return bad;
         return CheckPieces(Space::kOutput, Space::kOutput, Space::kReceived);
     }
     return "is of no known kind";
@@ -75,6 +78,12 @@ class StepShape {
       }
     }
     return "";
+  }
+
+  std::string CheckPeer() const {
+    const int peer = step_.peer.value();
+    if (peer >= 0 && peer < hosts_ && step_.peer != host_) return "";
+    return absl::StrCat("has host ", peer, " at its other end");
   }
 
   // Either all pieces in this step's own slot, in order, or all in `buffer` or `other`.
@@ -137,6 +146,8 @@ class StepShape {
   }
 
   const Plan& plan_;
+  const int hosts_;
+  const HostIndex host_;
   const std::vector<Rank>& ranks_;
   const Program& program_;
   const uint16_t position_;
@@ -148,30 +159,6 @@ bool SameFrame(const Plan& a, const Plan& b) {
          a.input_blocked == b.input_blocked && a.output_blocked == b.output_blocked &&
          a.crosses_hosts == b.crosses_hosts && a.max_pieces == b.max_pieces &&
          a.programs.size() == b.programs.size();
-}
-
-// The lane that a host thinks it sends on must be the one that its peer receives on.
-absl::Status CheckNeighbours(std::span<const Plan> plans, int host, const Program& program) {
-  for (uint16_t s = 0; s < program.steps.size(); ++s) {
-    const StepKind kind = program.steps[s].kind;
-    if (kind == StepKind::kCombine) continue;
-    const bool sends = kind == StepKind::kSend;
-    const int peer = (sends ? program.next : program.previous).value();
-    std::string bad;
-    if (peer < 0 || peer >= static_cast<int>(plans.size()) || peer == host) {
-      bad = absl::StrCat("has host ", peer, " at its other end");
-    } else {
-      const Program& other = plans[peer].programs[program.channel.value()];
-      const int back = (sends ? other.previous : other.next).value();
-      if (back != host)
-        bad = absl::StrCat("has host ", peer, " at its other end, whose lane is host ", back, "'s");
-    }
-    if (!bad.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(Where(host, program.channel, s, kind), " ", bad));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -200,17 +187,13 @@ absl::Status CheckShape(std::span<const Plan> plans, const Layout& layout) {
       }
       for (size_t s = 0; s < program.steps.size(); ++s) {
         const uint16_t position = static_cast<uint16_t>(s);
-        const std::string bad = StepShape(plan, layout.hosts[host], program, position).Check();
+        const HostIndex index(static_cast<int32_t>(host));
+        const std::string bad = StepShape(plan, layout, index, program, position).Check();
         if (bad.empty()) continue;
         return absl::FailedPreconditionError(absl::StrCat(
             Where(static_cast<int>(host), program.channel, position, program.steps[s].kind), " ",
             bad));
       }
-    }
-  }
-  for (size_t host = 0; host < plans.size(); ++host) {
-    for (const Program& program : plans[host].programs) {
-      MCCS_RETURN_IF_ERROR(CheckNeighbours(plans, static_cast<int>(host), program));
     }
   }
   return absl::OkStatus();

@@ -16,8 +16,8 @@ std::string Where(int host, ChannelId channel, uint16_t step, StepKind kind);
 std::string Where(int host, ChannelId channel, uint64_t round, uint16_t step, StepKind kind);
 
 // All hosts agree on everything but their programs; every place exists and may stand where it
-// stands; every step comes after those that it names; stages never fall. REQUIRES: as many plans as
-// hosts, at least one.
+// stands; every step comes after those that it names; stages never fall; peers are other hosts.
+// REQUIRES: as many plans as hosts, at least one.
 absl::Status CheckShape(std::span<const Plan> plans, const Layout& layout);
 
 }  // namespace mccs::check

@@ -144,20 +144,21 @@ class SymbolicRun {
 
   absl::Status CheckOutputs() {
     absl::Status status;
-    std::map<std::pair<int32_t, uint64_t>, std::pair<ExpressionId, Rank>>
-        first;  // by block and round
+    // Who first had what is to be the same everywhere, by the first input in it.
+    std::map<InputSlice, std::pair<ExpressionId, Rank>> first;
     ForEachBlock([&](int host, uint16_t local, int32_t block, uint64_t round) {
       const Rank rank = RankOf(host, local);
       if (!status.ok() || !GetsOutput(plan_, rank, block)) return;
       const CellId cell = memory_.Output(host, round, local, block);
-      const auto [it, added] = first.try_emplace({block, round}, values_[cell], rank);
+      const auto [it, added] =
+          first.try_emplace(FirstPromised(rank, block, round), values_[cell], rank);
       std::string bad;
       if (!added && it->second.first != values_[cell]) {
-        bad = WhyNotPromised(block, round, values_[cell]);
+        bad = WhyNotPromised(rank, block, round, values_[cell]);
         if (bad.empty())
           bad = absl::StrCat("has another expression than rank ", it->second.second.value());
       } else if (added) {
-        bad = WhyNotPromised(block, round, values_[cell]);
+        bad = WhyNotPromised(rank, block, round, values_[cell]);
       }
       if (bad.empty()) return;
       status = absl::FailedPreconditionError(
@@ -169,13 +170,21 @@ class SymbolicRun {
     return status;
   }
 
-  std::string WhyNotPromised(int32_t block, uint64_t round, ExpressionId value) const {
-    std::vector<InputSlice> inputs;
-    for (int32_t rank = 0; rank < question_.layout.rank_count(); ++rank) {
-      if (GivesInput(plan_, Rank(rank), block)) inputs.push_back({Rank(rank), block, round});
+  InputSlice FirstPromised(Rank rank, int32_t block, uint64_t round) const {
+    if (Reduces(plan_.key.kind)) return {Rank(0), block, round};
+    const InputBlock origin = OriginOf(plan_, rank, block);
+    return {origin.rank, origin.block, round};
+  }
+
+  std::string WhyNotPromised(Rank rank, int32_t block, uint64_t round, ExpressionId value) const {
+    if (!Reduces(plan_.key.kind)) {
+      return expressions_.WhyNotInput(value, FirstPromised(rank, block, round));
     }
-    return Reduces(plan_.key.kind) ? expressions_.WhyNotReduced(value, inputs, plan_.key.scaled)
-                                   : expressions_.WhyNotInput(value, inputs[0]);
+    std::vector<InputSlice> inputs;
+    for (int32_t from = 0; from < question_.layout.rank_count(); ++from) {
+      if (GivesInput(plan_, Rank(from), block)) inputs.push_back({Rank(from), block, round});
+    }
+    return expressions_.WhyNotReduced(value, inputs, plan_.key.scaled);
   }
 
   const Question& question_;

@@ -10,7 +10,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> PlanCache::GetOrBuild(const PlanKey&
     by_use_.splice(by_use_.begin(), by_use_, known->second);
     return by_use_.front();
   }
-  MCCS_ASSIGN_OR_RETURN(Plan built, BuildRingPlan(key, layout_, orders_, self_));
+  MCCS_ASSIGN_OR_RETURN(Plan built, BuildPlan(key, layout_, orders_, self_));
   if (by_use_.size() == kMaxCachedPlans) {
     plans_.erase(by_use_.back()->key);
     by_use_.pop_back();

@@ -49,7 +49,7 @@ ChannelOrders VariedOrders(int hosts, int channels) {
 std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders) {
   std::vector<Plan> plans;
   for (int h = 0; h < layout.host_count(); ++h) {
-    auto plan = BuildRingPlan(key, layout, orders, HostIndex(h));
+    auto plan = BuildPlan(key, layout, orders, HostIndex(h));
     MCCS_CHECK(plan.ok());
     plans.push_back(*std::move(plan));
   }

@@ -1,11 +1,13 @@
 // The checker must be able to fail: plans are broken in every way that it claims to notice.
 #include "algorithms/plan_check.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "algorithms/direct_exchange.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/algorithms/plan_cases.h"
@@ -145,7 +147,11 @@ TEST(PlanCheck, ASourceOverwrittenBeforeItIsDeliveredIsARace) {
     // The root's host sends from an output that is then written once more.
     Step copy, send, again;
     copy.combines = {{.sources = {root}, .destinations = {out0, out1}}};
-    send = {.kind = StepKind::kSend, .combines = {}, .pieces = {out1}, .after = {0}};
+    send = {.kind = StepKind::kSend,
+            .combines = {},
+            .pieces = {out1},
+            .peer = HostIndex(1),
+            .after = {0}};
     again.combines = {{.sources = {out0}, .destinations = {out1}}};
     again.after = waits ? std::vector<uint16_t>{0, 1} : std::vector<uint16_t>{0};
     bench.steps(0) = {copy, send, again};
@@ -193,8 +199,71 @@ TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
   EXPECT_THAT(lengths.Verdict(),
               HasSubstr("step 1 (send): slice 0 meets host 1, channel 0, round 0, step 2"));
   Bench astray({2, 2, 2});
-  astray.plans[0].programs[0].next = HostIndex(2);
-  EXPECT_THAT(astray.Verdict(), HasSubstr("has host 2 at its other end, whose lane is host 1's"));
+  astray.step(0, kSendWhole).peer = HostIndex(2);
+  EXPECT_THAT(astray.Verdict(),
+              HasSubstr("slice 9 from host 0 to host 1 has no send; 9 are sent, 12 received"));
+  for (int nobody : {-1, 0, 3}) {
+    Bench bench({2, 2, 2});
+    bench.step(0, kSendWhole).peer = HostIndex(nobody);
+    EXPECT_THAT(bench.Verdict(), HasSubstr("step 7 (send) has host " + std::to_string(nobody) +
+                                           " at its other end"));
+  }
+}
+
+// Three hosts with two ranks each exchange all to all; program of each: combine 0, send 1 and
+// receive 2 with the neighbours, send 3 and receive 4 with those behind them.
+TEST(PlanCheck, ABlockForTheWrongRankIsNamed) {
+  Bench bench({2, 2, 2}, {.kind = OpKind::kAllToAll});
+  ASSERT_EQ(bench.Verdict(), "");
+  std::swap(bench.step(0, 1).pieces[0], bench.step(0, 1).pieces[1]);
+  EXPECT_THAT(bench.Verdict(),
+              HasSubstr("block 0 of the output of rank 2 has rank 0's input (block 3, round 0) "
+                        "instead of rank 0's input (block 2, round 0)"));
+}
+
+TEST(PlanCheck, AGatherThatMissesARankIsNamed) {
+  Bench bench({2, 2, 2}, {.kind = OpKind::kGather, .root = Rank(3)});
+  ASSERT_EQ(bench.Verdict(), "");
+  Step& local = bench.step(1, 0);
+  local.combines.erase(local.combines.begin());
+  EXPECT_THAT(bench.Verdict(), HasSubstr("block 2 of the output of rank 3 was never written"));
+}
+
+TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
+  Bench bench({2, 2}, {.kind = OpKind::kScatter, .root = Rank(1)});
+  ASSERT_EQ(bench.Verdict(), "");
+  for (Place& place : bench.step(0, 1).pieces) place.index = 0;
+  EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not give"));
+}
+
+// Lanes have numbers of their own: what goes to one peer does not make up for what another lacks.
+TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
+  Bench bench({1, 1, 1}, {.kind = OpKind::kAllToAll});
+  std::swap(bench.step(0, 1).peer, bench.step(0, 3).peer);
+  EXPECT_THAT(bench.Verdict(), HasSubstr("block 0 of the output of rank 1 has rank 0's input"));
+  Bench twice({1, 1, 1}, {.kind = OpKind::kAllToAll});
+  twice.step(0, 1).peer = twice.step(0, 3).peer;
+  EXPECT_THAT(twice.Verdict(), HasSubstr("from host 0 to host 2 has no receive"));
+}
+
+// Whoever first sends all and then receives all needs as many slots as it sends slices.
+TEST(PlanCheck, ManySlicesAtOnceToAHostThatDoesTheSameAreADeadlock) {
+  const Layout layout = BlockLayout({3, 3});
+  const ChannelOrders orders = VariedOrders(2, 1);
+  const PlanKey key{.kind = OpKind::kAllToAll};
+  CheckOptions options{.count = 16, .slots = 2, .slot_bytes = 64, .skew = 0};
+  std::vector<Plan> plans = BuildAll(key, layout, orders);
+  for (int h : {0, 1}) {
+    plans[h].max_pieces = 1;
+    plans[h].programs = {
+        *DirectExchange(key, Ring(layout, orders.rings[0], ChannelId(0), HostIndex(h)), 1)};
+  }
+  EXPECT_EQ(CheckPlans(plans, layout, options).message(), "");
+  for (int h : {0, 1}) {
+    std::stable_partition(plans[h].programs[0].steps.begin(), plans[h].programs[0].steps.end(),
+                          [](const Step& s) { return s.kind != StepKind::kReceive; });
+  }
+  EXPECT_THAT(std::string(CheckPlans(plans, layout, options).message()), HasSubstr("deadlock"));
 }
 
 TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
@@ -229,6 +298,10 @@ TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
   bench.options.slot_bytes = 64;
   bench.options.count = uint64_t{1} << 30;
   EXPECT_THAT(bench.Verdict(), HasSubstr("lower the count"));
+  Bench exchange({2, 2}, {.kind = OpKind::kAllToAll});
+  exchange.options.in_place = true;
+  EXPECT_EQ(exchange.Check().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no form in place"));
 }
 
 // Every small change to every plan is noticed: nothing in a plan is superfluous, nothing escapes
@@ -272,6 +345,13 @@ TEST_P(Mutants, AllAreKilled) {
           ExpectErased(bench, where + ": no wait", step.after, i);
         for (size_t i = 0; i < step.pieces.size(); ++i)
           ExpectErased(bench, where + ": no piece", step.pieces, i);
+        for (int peer = 0; peer < bench.layout.host_count(); ++peer) {
+          const HostIndex kept = step.peer;
+          if (step.kind == StepKind::kCombine || HostIndex(peer) == kept) continue;
+          Expect(
+              bench, where + ": other peer", [&] { step.peer = HostIndex(peer); },
+              [&] { step.peer = kept; });
+        }
         for (Combine& combine : step.combines) {
           for (size_t i = 0; i < combine.sources.size(); ++i) {
             ExpectErased(bench, where + ": no source", combine.sources, i);
@@ -309,7 +389,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mutants,
                                          PlanKey{.kind = OpKind::kReduceScatter},
                                          PlanKey{.kind = OpKind::kReduceScatter, .scaled = true},
                                          PlanKey{.kind = OpKind::kAllGather},
-                                         PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)}),
+                                         PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)},
+                                         PlanKey{.kind = OpKind::kReduce, .root = Rank(1)},
+                                         PlanKey{.kind = OpKind::kAllToAll},
+                                         PlanKey{.kind = OpKind::kGather, .root = Rank(1)},
+                                         PlanKey{.kind = OpKind::kScatter, .root = Rank(1)}),
                          [](const auto& info) {
                            return std::string(Name(info.param.kind)) +
                                   (info.param.scaled ? "_scaled" : "");

@@ -10,6 +10,7 @@
 namespace mccs {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 int CountSteps(const Program& program, StepKind kind) {
@@ -127,7 +128,7 @@ TEST(RingPlan, TheLongestRingHasAPlan) {
   const ChannelOrders orders = VariedOrders(kMaxHosts, 1);
   const Layout layout = BlockLayout(std::vector<int>(kMaxHosts, 2));
   const auto plan =
-      BuildRingPlan({.kind = OpKind::kAllReduce, .scaled = true}, layout, orders, HostIndex(0));
+      BuildPlan({.kind = OpKind::kAllReduce, .scaled = true}, layout, orders, HostIndex(0));
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(CountSteps(plan->programs[0], StepKind::kSend), 2 * (kMaxHosts - 1));
 }
@@ -136,16 +137,23 @@ TEST(RingPlan, FollowsTheOrderOfItsChannel) {
   const ChannelOrders orders{
       {{HostIndex(0), HostIndex(2), HostIndex(1)}, {HostIndex(1), HostIndex(2), HostIndex(0)}}};
   const auto plans = BuildAll({.kind = OpKind::kAllGather}, BlockLayout({1, 1, 1}), orders);
-  EXPECT_EQ(plans[0].programs[0].next, HostIndex(2));
-  EXPECT_EQ(plans[0].programs[0].previous, HostIndex(1));
-  EXPECT_EQ(plans[0].programs[1].next, HostIndex(1));
-  EXPECT_EQ(plans[0].programs[1].previous, HostIndex(2));
+  const auto peers = [&](size_t channel, StepKind kind) {
+    std::vector<HostIndex> peers;
+    for (const Step& step : plans[0].programs[channel].steps) {
+      if (step.kind == kind) peers.push_back(step.peer);
+    }
+    return peers;
+  };
+  EXPECT_THAT(peers(0, StepKind::kSend), ElementsAre(HostIndex(2), HostIndex(2)));
+  EXPECT_THAT(peers(0, StepKind::kReceive), ElementsAre(HostIndex(1), HostIndex(1)));
+  EXPECT_THAT(peers(1, StepKind::kSend), ElementsAre(HostIndex(1), HostIndex(1)));
+  EXPECT_THAT(peers(1, StepKind::kReceive), ElementsAre(HostIndex(2), HostIndex(2)));
 }
 
 // The message of the refusal.
 std::string Refusal(const PlanKey& key, const Layout& layout, const ChannelOrders& orders,
                     int self = 0) {
-  const auto plan = BuildRingPlan(key, layout, orders, HostIndex(self));
+  const auto plan = BuildPlan(key, layout, orders, HostIndex(self));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   return std::string(plan.status().message());
 }
@@ -154,9 +162,8 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
   const Layout layout = BlockLayout({2, 2});
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
-  for (OpKind kind : {OpKind::kNone, OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter,
-                      OpKind::kSend, OpKind::kRecv}) {
-    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("there is no ring plan for it"));
+  for (OpKind kind : {OpKind::kNone, OpKind::kSend, OpKind::kRecv}) {
+    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("there is no plan for it"));
   }
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
               HasSubstr("root 4 out of range"));

@@ -39,10 +39,7 @@ class ChannelRunnerTest : public testing::Test {
     Plan& plan = plans_.emplace_back();
     plan.key.kind = OpKind::kAllReduce;
     plan.crosses_hosts = true;
-    plan.programs = {{.channel = ChannelId(0),
-                      .next = HostIndex(1),
-                      .previous = HostIndex(1),
-                      .steps = std::move(steps)}};
+    plan.programs = {{.channel = ChannelId(0), .steps = std::move(steps)}};
     StartPlan(plan, count);
   }
 
@@ -175,10 +172,7 @@ TEST_F(ChannelRunnerTest, ASliceWithoutElementsIsSentAllTheSame) {
   plan.crosses_hosts = true;
   plan.blocks = 2;
   plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
-  plan.programs = {{.channel = ChannelId(0),
-                    .next = HostIndex(1),
-                    .previous = HostIndex(1),
-                    .steps = {Sends({Space::kInput, 0, 0, 1})}}};
+  plan.programs = {{.channel = ChannelId(0), .steps = {Sends({Space::kInput, 0, 0, 1})}}};
   StartPlan(plan, 16);  // all in block 0
   Turn();
   ASSERT_EQ(send_.next(), 1u);
@@ -309,10 +303,7 @@ TEST_F(ChannelRunnerTest, ACopyOntoItselfIsLeftOut) {
   Plan& plan = plans_.emplace_back();
   plan.key.kind = OpKind::kAllGather;
   plan.crosses_hosts = true;
-  plan.programs = {{.channel = ChannelId(0),
-                    .next = HostIndex(1),
-                    .previous = HostIndex(1),
-                    .steps = {Sums({kFirstOutput}, kFirstOutput)}}};
+  plan.programs = {{.channel = ChannelId(0), .steps = {Sums({kFirstOutput}, kFirstOutput)}}};
   StartPlan(plan, 3 * kPerSlice);
   Turn();
   EXPECT_TRUE(runner_.done());

@@ -106,8 +106,8 @@ class ExecutorTest : public testing::Test {
     host.input.resize(2 * count);
     host.output.assign(2 * count, -1);
     std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
-    host.plan = *BuildRingPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_,
-                               HostIndex(h));
+    host.plan = *BuildPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_,
+                           HostIndex(h));
     host.geometry.emplace(*host.plan, DataType::kFloat32, count, kShape.slot_bytes);
     host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
                    .output = reinterpret_cast<std::byte*>(host.output.data())};

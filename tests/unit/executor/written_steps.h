@@ -14,11 +14,18 @@ inline constexpr Place kSecondInput{Space::kInput, 1, 0, 0};
 inline constexpr Place kFirstOutput{Space::kOutput, 0, 0, 0};
 inline constexpr Place kSecondOutput{Space::kOutput, 1, 0, 0};
 
-inline Step Sends(Place from, std::vector<uint16_t> after = {}) {
-  return {.kind = StepKind::kSend, .combines = {}, .pieces = {from}, .after = std::move(after)};
+// The host at the other end, where a test needs no other.
+inline constexpr HostIndex kPeer{1};
+
+inline Step Sends(Place from, std::vector<uint16_t> after = {}, HostIndex to = kPeer) {
+  return {.kind = StepKind::kSend,
+          .combines = {},
+          .pieces = {from},
+          .peer = to,
+          .after = std::move(after)};
 }
-inline Step Receives(Place to) {
-  return {.kind = StepKind::kReceive, .combines = {}, .pieces = {to}, .after = {}};
+inline Step Receives(Place to, HostIndex from = kPeer) {
+  return {.kind = StepKind::kReceive, .combines = {}, .pieces = {to}, .peer = from, .after = {}};
 }
 inline Step Sums(std::vector<Place> sources, Place to, std::vector<uint16_t> after = {}) {
   return {.kind = StepKind::kCombine,

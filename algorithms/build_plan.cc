@@ -1,0 +1,157 @@
+// The way from a key to a plan: what is refused, what all hosts agree on, and which builder makes
+// the programs.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "algorithms/direct_exchange.h"
+#include "algorithms/plan.h"
+#include "algorithms/ring.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+absl::Status CheckLayout(const Layout& layout) {
+  if (layout.hosts.empty() || layout.hosts.size() > kMaxHosts) {
+    return absl::InvalidArgumentError(absl::StrCat("layout with ", layout.hosts.size(),
+                                                   " hosts; 1 to ", kMaxHosts, " can be served"));
+  }
+  std::vector<bool> seen(static_cast<size_t>(layout.rank_count()), false);
+  for (size_t h = 0; h < layout.hosts.size(); ++h) {
+    const std::vector<Rank>& ranks = layout.hosts[h];
+    if (ranks.empty() || ranks.size() > kMaxLocalRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("layout: host ", h, " has ", ranks.size(),
+                                                     " ranks; 1 to ", kMaxLocalRanks,
+                                                     " can be served"));
+    }
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const int64_t rank = ranks[i].value();
+      if (rank < 0 || rank >= static_cast<int64_t>(seen.size()) ||
+          seen[static_cast<size_t>(rank)] || (i > 0 && ranks[i] < ranks[i - 1])) {
+        return absl::InvalidArgumentError(absl::StrCat("layout: rank ", rank, " of host ", h,
+                                                       " is out of range, out of order or twice"));
+      }
+      seen[static_cast<size_t>(rank)] = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
+  if (orders.rings.empty())
+    return absl::InvalidArgumentError("no channel: at least one ring is needed");
+  for (size_t c = 0; c < orders.rings.size(); ++c) {
+    std::vector<HostIndex> sorted = orders.rings[c];
+    std::sort(sorted.begin(), sorted.end());
+    bool good = sorted.size() == static_cast<size_t>(hosts);
+    for (int h = 0; good && h < hosts; ++h) good = sorted[static_cast<size_t>(h)] == HostIndex(h);
+    if (!good) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("channel ", c, ": its ring names not each of the ", hosts, " hosts once"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool RunsAroundRings(OpKind kind) {
+  return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
+}
+
+// Everything in `key` that a plan cannot be made for.
+absl::Status CheckKey(const PlanKey& key, int ranks) {
+  const std::string kind(Name(key.kind));
+  const bool reduces = Reduces(key.kind);
+  if (!RunsAroundRings(key.kind) && !Exchanges(key.kind)) {
+    return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no plan for it"));
+  }
+  if (key.scaled && !reduces) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(kind, ": reduces nothing, so it takes no scale"));
+  }
+  if (key.root.value() < 0 || key.root.value() >= ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(kind, ": root ", key.root.value(),
+                                                   " out of range; there are ", ranks, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
+// All of the plan but its programs.
+Plan Frame(const PlanKey& key, const Layout& layout) {
+  Plan plan{.key = key, .crosses_hosts = layout.host_count() > 1, .programs = {}};
+  const int pieces = plan.crosses_hosts ? layout.max_local_ranks() : 1;
+  switch (key.kind) {
+    case OpKind::kAllReduce:
+      plan.blocks = layout.host_count();
+      plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
+      break;
+    case OpKind::kReduceScatter:
+      plan.blocks = layout.rank_count();
+      plan.input_blocked = true;
+      plan.max_pieces = pieces;
+      break;
+    case OpKind::kAllGather:
+      plan.blocks = layout.rank_count();
+      plan.output_blocked = true;
+      plan.max_pieces = pieces;
+      break;
+    case OpKind::kAllToAll:
+    case OpKind::kGather:
+    case OpKind::kScatter:
+      plan.blocks = layout.rank_count();
+      plan.input_blocked = key.kind != OpKind::kGather;
+      plan.output_blocked = key.kind != OpKind::kScatter;
+      plan.max_pieces = plan.crosses_hosts ? ExchangePieces(key, layout) : 1;
+      break;
+    default:
+      break;  // Broadcast, reduce: one block.
+  }
+  return plan;
+}
+
+Program RingProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+  if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
+  switch (key.kind) {
+    case OpKind::kAllReduce:
+      return RingAllReduce(ring, key.scaled);
+    case OpKind::kReduceScatter:
+      return RingReduceScatter(ring, key.scaled);
+    case OpKind::kAllGather:
+      return RingAllGather(ring);
+    default:
+      break;
+  }
+  const HostIndex host = layout.HostOf(key.root);
+  const std::vector<Rank>& ranks = ring.RanksOf(host);
+  const auto local = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
+  const LocalIndex root_local(static_cast<int32_t>(local));
+  return key.kind == OpKind::kReduce ? RingReduce(ring, host, root_local, key.scaled)
+                                     : RingBroadcast(ring, host, root_local);
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
+                               const ChannelOrders& orders, HostIndex self) {
+  MCCS_RETURN_IF_ERROR(CheckLayout(layout));
+  MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
+  MCCS_RETURN_IF_ERROR(CheckKey(key, layout.rank_count()));
+  if (self.value() < 0 || self.value() >= layout.host_count()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "host ", self.value(), " out of range; there are ", layout.host_count(), " hosts"));
+  }
+  Plan plan = Frame(key, layout);
+  for (size_t c = 0; c < orders.rings.size(); ++c) {
+    const Ring ring(layout, orders.rings[c], ChannelId(static_cast<int32_t>(c)), self);
+    if (Exchanges(key.kind)) {
+      MCCS_ASSIGN_OR_RETURN(Program program, DirectExchange(key, ring, plan.max_pieces));
+      plan.programs.push_back(std::move(program));
+    } else {
+      plan.programs.push_back(RingProgram(key, layout, ring));
+    }
+  }
+  return plan;
+}
+
+}  // namespace mccs

@@ -1,0 +1,171 @@
+// What direct exchanges cost and what they refuse. That they are right is proved in
+// plan_sweep_test.cc; here also with slices of fewer pieces than there are pairs of ranks.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "algorithms/direct_exchange.h"
+#include "algorithms/plan.h"
+#include "algorithms/plan_check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/algorithms/plan_cases.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<PlanKey> Keys(int root) {
+  return {{.kind = OpKind::kAllToAll},
+          {.kind = OpKind::kGather, .root = Rank(root)},
+          {.kind = OpKind::kScatter, .root = Rank(root)}};
+}
+
+// Pieces that go from one host to another, by the pair of hosts, as the plans of the senders say.
+std::map<std::pair<int, int>, size_t> PiecesSent(const std::vector<Plan>& plans) {
+  std::map<std::pair<int, int>, size_t> sent;
+  for (int h = 0; h < static_cast<int>(plans.size()); ++h) {
+    for (const Step& step : plans[h].programs[0].steps) {
+      if (step.kind == StepKind::kSend) sent[{h, step.peer.value()}] += step.pieces.size();
+    }
+  }
+  return sent;
+}
+
+TEST(ExchangePlan, EachBlockCrossesBetweenTwoHostsOnce) {
+  const std::vector<int> ranks{2, 1, 3};
+  const Layout layout = InterleavedLayout(ranks);
+  const auto all_to_all = PiecesSent(
+      BuildAll({.kind = OpKind::kAllToAll}, layout, VariedOrders(layout.host_count(), 1)));
+  for (int from = 0; from < 3; ++from) {
+    for (int to = 0; to < 3; ++to) {
+      if (from == to) continue;
+      EXPECT_EQ(all_to_all.at({from, to}), static_cast<size_t>(ranks[from] * ranks[to]));
+    }
+  }
+  for (OpKind kind : {OpKind::kGather, OpKind::kScatter}) {
+    const Rank root = layout.hosts[2][1];
+    const auto sent = PiecesSent(
+        BuildAll({.kind = kind, .root = root}, layout, VariedOrders(layout.host_count(), 1)));
+    ASSERT_EQ(sent.size(), 2u);
+    for (int other : {0, 1}) {
+      const auto ends = kind == OpKind::kGather ? std::pair(other, 2) : std::pair(2, other);
+      EXPECT_EQ(sent.at(ends), static_cast<size_t>(ranks[other]));
+    }
+  }
+}
+
+TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
+  const auto plans =
+      BuildAll({.kind = OpKind::kAllToAll}, BlockLayout({4, 4, 4}), VariedOrders(3, 1));
+  EXPECT_EQ(plans[0].max_pieces, 16);
+  const std::vector<Step>& steps = plans[0].programs[0].steps;
+  ASSERT_EQ(steps.size(), 5u);
+  for (size_t s = 1; s < steps.size(); ++s) {
+    EXPECT_EQ(steps[s].pieces.size(), 16u);
+    EXPECT_TRUE(steps[s].after.empty()) << "nothing waits for anything";
+  }
+}
+
+TEST(ExchangePlan, NoTwoHostsHaveTheSameFirstTarget) {
+  for (int hosts : {2, 3, 5, 8}) {
+    const auto plans = BuildAll({.kind = OpKind::kAllToAll},
+                                BlockLayout(std::vector<int>(hosts, 2)), VariedOrders(hosts, 4));
+    for (size_t c = 0; c < plans[0].programs.size(); ++c) {
+      for (int hop = 1; hop < hosts; ++hop) {
+        std::set<HostIndex> targets;
+        for (const Plan& plan : plans) {
+          for (const Step& step : plan.programs[c].steps) {
+            if (step.kind == StepKind::kSend && step.stage == hop) targets.insert(step.peer);
+          }
+        }
+        EXPECT_EQ(targets.size(), static_cast<size_t>(hosts));
+      }
+    }
+  }
+}
+
+TEST(ExchangePlan, OneHostCopiesAndHasNoLane) {
+  for (const PlanKey& key : Keys(1)) {
+    const Plan plan = BuildAll(key, BlockLayout({4}), VariedOrders(1, 2))[0];
+    EXPECT_FALSE(plan.crosses_hosts);
+    ASSERT_EQ(plan.programs[1].steps.size(), 1u);
+    EXPECT_EQ(plan.programs[1].steps[0].combines.size(), key.kind == OpKind::kAllToAll ? 16u : 4u);
+  }
+}
+
+TEST(ExchangePlan, MorePairsThanPiecesTakeSeveralSlices) {
+  for (const std::vector<int>& ranks : {std::vector<int>{3, 3}, {1, 4, 2}, {2, 3, 1, 2}}) {
+    const Layout layout = InterleavedLayout(ranks);
+    const ChannelOrders orders = VariedOrders(layout.host_count(), 1);
+    for (const PlanKey& key : Keys(layout.rank_count() - 1)) {
+      for (int pieces : {1, 2, 3, 4}) {
+        std::vector<Plan> plans = BuildAll(key, layout, orders);
+        for (int h = 0; h < layout.host_count(); ++h) {
+          const Ring ring(layout, orders.rings[0], ChannelId(0), HostIndex(h));
+          plans[h].max_pieces = pieces;
+          plans[h].programs = {*DirectExchange(key, ring, pieces)};
+        }
+        for (uint32_t slots : {1u, 2u, 3u}) {
+          const CheckOptions options{.count = 16 * 5 - 3,
+                                     .slots = slots,
+                                     .slot_bytes = 64 * static_cast<uint32_t>(pieces),
+                                     .skew = slots - 1};
+          const absl::Status status = CheckPlans(plans, layout, options);
+          EXPECT_TRUE(status.ok()) << Describe(key, layout) << ", " << pieces << " pieces, "
+                                   << slots << " slots: " << status;
+        }
+      }
+    }
+  }
+}
+
+TEST(ExchangePlan, ASliceHasNoMorePiecesThanLanesTake) {
+  const Layout layout = BlockLayout({kMaxLocalRanks, 2, kMaxLocalRanks});
+  const auto plans = BuildAll({.kind = OpKind::kAllToAll}, layout, VariedOrders(3, 1));
+  EXPECT_EQ(plans[0].max_pieces, kMaxPieces);
+  std::map<HostIndex, size_t> slices;
+  for (const Step& step : plans[0].programs[0].steps) {
+    if (step.kind != StepKind::kSend) continue;
+    EXPECT_LE(step.pieces.size(), static_cast<size_t>(kMaxPieces));
+    ++slices[step.peer];
+  }
+  EXPECT_EQ(slices[HostIndex(1)], 2u);
+  EXPECT_EQ(slices[HostIndex(2)], static_cast<size_t>(kMaxLocalRanks));
+}
+
+TEST(ExchangePlan, AsManyHostsAsThereMayBeHaveAPlan) {
+  const Layout layout = BlockLayout(std::vector<int>(kMaxHosts, 8));
+  const auto plan =
+      BuildPlan({.kind = OpKind::kAllToAll}, layout, VariedOrders(kMaxHosts, 1), HostIndex(0));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->programs[0].steps.size(), 1 + 2 * (size_t{kMaxHosts} - 1));
+}
+
+TEST(ExchangePlan, RefusesMoreStepsThanCanBeNumbered) {
+  const Layout layout = BlockLayout(std::vector<int>(1024, 128));
+  const auto plan =
+      BuildPlan({.kind = OpKind::kAllToAll}, layout, VariedOrders(1024, 1), HostIndex(0));
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(plan.status().message()),
+              HasSubstr("all_to_all with 128 ranks on one of 1024 hosts"));
+  // Only one rank gives or takes: that is never too much.
+  EXPECT_TRUE(
+      BuildPlan({.kind = OpKind::kGather}, layout, VariedOrders(1024, 1), HostIndex(0)).ok());
+}
+
+TEST(ExchangePlan, RefusesWhatItCannotDo) {
+  const Layout layout = BlockLayout({2, 2});
+  const auto refusal = [&](const PlanKey& key) {
+    return std::string(BuildPlan(key, layout, VariedOrders(2, 1), HostIndex(0)).status().message());
+  };
+  EXPECT_THAT(refusal({.kind = OpKind::kGather, .root = Rank(4)}),
+              HasSubstr("root 4 out of range"));
+  EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .scaled = true}), HasSubstr("takes no scale"));
+}
+
+}  // namespace
+}  // namespace mccs
