@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/diagnostics.h"
 
 namespace mccs::shim {
 namespace {
@@ -93,6 +94,12 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
   MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
   fresh.id = registered.buffer_id;
+  if (Shows(Verbosity::kInfo, Subsystem::kReg)) {
+    Say(Verbosity::kInfo,
+        absl::StrCat("buffer ", fresh.id, ": ", bytes, " bytes from 0x", absl::Hex(base),
+                     " are known to the daemon"),
+        Subsystem::kReg);
+  }
   by_base_[base] = fresh;
   return fresh;
 }
@@ -117,7 +124,21 @@ const ExportedBuffer* RecentBuffers::FindRecent(uint64_t address) {
   return nullptr;
 }
 
+// An address that CUDA does not know is told by the search for its allocation.
+absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
+  int device = -1;
+  if (driver_.PointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, Address(use)) !=
+          CUDA_SUCCESS ||
+      device == *only_device_) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(use), " is memory of CUDA device ", device, ", and the communicator's is ",
+      *only_device_, " (NCCL_CHECK_POINTERS=1 asks for this check)"));
+}
+
 absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
+  if (only_device_) MCCS_RETURN_IF_ERROR(CheckDevice(use));
   const CUdeviceptr address = Address(use);
   const ExportedBuffer* buffer = FindRecent(address);
   unsigned long long cuda_id = 0;

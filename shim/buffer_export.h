@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -62,8 +63,9 @@ class BufferExports {
 // THREAD: under the communicator's submit lock.
 class RecentBuffers {
  public:
-  RecentBuffers(const DriverApi& driver, BufferExports& exports)
-      : driver_(driver), exports_(exports) {}
+  // `only_device`: memory of another device is refused (NCCL_CHECK_POINTERS).
+  RecentBuffers(const DriverApi& driver, BufferExports& exports, std::optional<int> only_device)
+      : driver_(driver), exports_(exports), only_device_(only_device) {}
 
   // Where the daemon finds the range. Errors: as BufferExports::Find, and kInvalidArgument when the
   // range leaves its allocation.
@@ -73,9 +75,11 @@ class RecentBuffers {
   static constexpr size_t kRecent = 4;
 
   const ExportedBuffer* FindRecent(uint64_t address);
+  absl::Status CheckDevice(const BufferUse& use) const;
 
   const DriverApi& driver_;
   BufferExports& exports_;
+  const std::optional<int> only_device_;
   std::array<ExportedBuffer, kRecent> recent_;
   size_t newest_ = 0;  // where the last hit was
   size_t victim_ = 0;  // what the next miss replaces

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/diagnostics.h"
 #include "shim/error_text.h"
 #include "shim/group.h"
 #include "shim/process.h"
@@ -125,6 +126,20 @@ absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Co
   return absl::OkStatus();
 }
 
+// As NCCL's users know the line.
+void SayCall(const CollectiveCall& call) {
+  const CollectiveCall::Payload& payload = call.payload;
+  const auto hex = [](const void* pointer) {
+    return absl::Hex(reinterpret_cast<uintptr_t>(pointer));
+  };
+  Say(Verbosity::kInfo,
+      absl::StrCat(View(call.function), ": sendbuff 0x", hex(payload.send), " recvbuff 0x",
+                   hex(payload.recv), " count ", payload.count, " datatype ", payload.type, " op ",
+                   call.extras.op, " root ", call.extras.root, " comm 0x", hex(call.comm),
+                   " stream 0x", hex(call.stream)),
+      Subsystem::kCollective);
+}
+
 absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   CommRef comm = Process::Get().handles().Find(call.comm);
   if (!comm) {
@@ -157,6 +172,8 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
 }  // namespace
 
 ncclResult_t Post(const CollectiveCall& call) {
+  if (Shows(Verbosity::kInfo, Subsystem::kCollective)) [[unlikely]]
+    SayCall(call);
   GroupOfCall group;
   return group.Finish(AddToGroup(call, *group.get()));
 }

@@ -82,20 +82,25 @@ absl::Status CheckFields(const ncclConfig_t& config) {
 
 absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config) {
   CommConfig read;
+  read.hints = HintsOfEnvironment();
   if (config != nullptr) {
     MCCS_ASSIGN_OR_RETURN(const ncclConfig_t known, CopyKnownFields(*config));
     MCCS_RETURN_IF_ERROR(CheckFields(known));
     if (known.blocking != NCCL_CONFIG_UNDEF_INT) read.blocking = known.blocking != 0;
-    if (known.minCTAs != NCCL_CONFIG_UNDEF_INT) {
-      read.min_channels = static_cast<uint32_t>(known.minCTAs);
+    Hints& hints = read.hints;
+    if (known.minCTAs != NCCL_CONFIG_UNDEF_INT && hints.min_channels == 0) {
+      hints.min_channels = static_cast<uint32_t>(known.minCTAs);
     }
-    if (known.maxCTAs != NCCL_CONFIG_UNDEF_INT) {
-      read.max_channels = static_cast<uint32_t>(known.maxCTAs);
+    if (known.maxCTAs != NCCL_CONFIG_UNDEF_INT && hints.max_channels == 0) {
+      hints.max_channels = static_cast<uint32_t>(known.maxCTAs);
     }
-    if (known.trafficClass != NCCL_CONFIG_UNDEF_INT) read.traffic_class = known.trafficClass;
+    if (known.trafficClass != NCCL_CONFIG_UNDEF_INT) hints.traffic_class = known.trafficClass;
     if (known.commName != nullptr) read.name = known.commName;
   }
   if (const auto blocking = BlockingOverride()) read.blocking = *blocking;
+  MCCS_ASSIGN_OR_RETURN(read.warn_after_ms, WarnAfterMs());
+  read.check_pointers = ChecksPointers();
+  read.launch_blocking = LaunchesBlock();
   return read;
 }
 

@@ -8,21 +8,25 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "shim/hints.h"
 
 namespace mccs::shim {
 
 // What a communicator takes from the caller's configuration and the environment.
 struct CommConfig {
   bool blocking = true;
-  uint32_t min_channels = 0;  // hints; 0: none
-  uint32_t max_channels = 0;
-  int32_t traffic_class = -1;  // -1: none
+  Hints hints;
   std::string name;
+  uint32_t warn_after_ms = 0;    // 0: the daemon's own
+  bool check_pointers = false;   // buffers must be on the communicator's device
+  bool launch_blocking = false;  // calls return when their streams are done
 };
 
 // `config` may be NULL: defaults. The structure grew over NCCL's versions; what the caller's
 // version did not have is left at its default, and what a newer one added is ignored.
-// NCCL_COMM_BLOCKING overrides `blocking`. Errors: kInvalidArgument, naming the field.
+// NCCL_COMM_BLOCKING overrides `blocking`, the environment's channels override the configuration's,
+// and the configuration's traffic class the environment's, as in NCCL. Errors: kInvalidArgument,
+// naming the field.
 absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config);
 
 }  // namespace mccs::shim

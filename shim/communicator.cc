@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "shim/diagnostics.h"
 #include "shim/error_text.h"
 
 namespace mccs::shim {
@@ -38,9 +39,9 @@ absl::Status Communicator::Join() {
                                      options_.device.ordinal);
   if (error != CUDA_SUCCESS) return CudaError(driver(), error, "cuDeviceGetPCIBusId");
   message.init_timeout_ms = options_.init_timeout_ms;
-  message.min_channels = options_.config.min_channels;
-  message.max_channels = options_.config.max_channels;
-  message.traffic_class = options_.config.traffic_class;
+  message.min_channels = options_.config.hints.min_channels;
+  message.max_channels = options_.config.hints.max_channels;
+  message.traffic_class = options_.config.hints.traffic_class;
   std::strncpy(message.name, options_.config.name.c_str(), sizeof(message.name) - 1);
 
   std::lock_guard lock(control_mutex_);
@@ -73,6 +74,10 @@ void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
     return;
   }
   state_.store(State::kReady, std::memory_order_release);
+  if (Shows(Verbosity::kInfo, Subsystem::kInit)) {
+    Say(Verbosity::kInfo, absl::StrCat("communicator '", options_.config.name, "': rank ", rank(),
+                                       " of ", ranks(), " on CUDA device ", device(), " is ready"));
+  }
 }
 
 absl::Status Communicator::EnterCommunicator(Reply reply) {
@@ -93,7 +98,9 @@ absl::Status Communicator::EnterCommunicator(Reply reply) {
     return status;
   }
   session_->client->Watch(&page_->region());
-  submit_side_.emplace(*session_, page_->region(), session_->buffers);
+  const bool checked = options_.config.check_pointers;
+  submit_side_.emplace(*session_, page_->region(), session_->buffers,
+                       checked ? std::optional<int>(device()) : std::nullopt);
   return absl::OkStatus();
 }
 
@@ -252,21 +259,6 @@ bool Communicator::finalized_or_finalizing() const {
 bool Communicator::broken() const {
   return aborted_.load(std::memory_order_acquire) ||
          page_->region().failure.error.load(std::memory_order_acquire) != 0;
-}
-
-// ---- Registrations ---------------------------------------------------------------------------
-
-void* Communicator::AddRegistration() {
-  constexpr uintptr_t kSpacing = 64;  // looks like a pointer to something aligned
-  std::lock_guard lock(registrations_mutex_);
-  next_registration_ += kSpacing;
-  registrations_.insert(next_registration_);
-  return reinterpret_cast<void*>(next_registration_);
-}
-
-bool Communicator::RemoveRegistration(void* handle) {
-  std::lock_guard lock(registrations_mutex_);
-  return registrations_.erase(reinterpret_cast<uintptr_t>(handle)) != 0;
 }
 
 }  // namespace mccs::shim

@@ -19,7 +19,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
@@ -27,6 +26,7 @@
 #include "shim/buffer_export.h"
 #include "shim/comm_config.h"
 #include "shim/fence.h"
+#include "shim/registrations.h"
 #include "shim/session.h"
 #include "shim/stream_slots.h"
 #include "shim/user_operators.h"
@@ -46,8 +46,9 @@ struct JoinOptions {
 
 // What a submission works with; there from kReady on.
 struct SubmitSide {
-  SubmitSide(const Session& session, wire::CommRegion& region, BufferExports& exports)
-      : ring(region), buffers(session.driver, exports) {}
+  SubmitSide(const Session& session, wire::CommRegion& region, BufferExports& exports,
+             std::optional<int> only_device)
+      : ring(region), buffers(session.driver, exports, only_device) {}
 
   WorkRing ring;
   StreamSlots slots;
@@ -90,6 +91,7 @@ class Communicator {
   absl::Status CheckUsable();
 
   bool blocking() const { return options_.config.blocking; }
+  bool launch_blocking() const { return options_.config.launch_blocking; }
   bool finalized_or_finalizing() const;
   int ranks() const { return options_.ranks; }
   int rank() const { return options_.rank.value(); }
@@ -106,13 +108,9 @@ class Communicator {
   bool broken() const;
   void NotifyDaemon() { session_->client->Notify(handle_); }
 
-  // What ncclRedOpCreatePreMulSum made here. THREAD: any.
+  // What ncclRedOpCreatePreMulSum, and what the functions of registration made here. THREAD: any.
   UserOperators& operators() { return operators_; }
-
-  // ---- Handles of ncclCommRegister and ncclCommWindowRegister: opaque numbers, not memory ----
-
-  void* AddRegistration();
-  bool RemoveRegistration(void* handle);
+  Registrations& registrations() { return registrations_; }
 
  private:
   enum class State { kMade, kJoining, kReady, kFailed, kFinalizing, kFinalized, kAborted };
@@ -144,10 +142,7 @@ class Communicator {
   std::optional<SubmitSide> submit_side_;
 
   UserOperators operators_;
-
-  std::mutex registrations_mutex_;
-  std::unordered_set<uintptr_t> registrations_;
-  uintptr_t next_registration_ = 0;
+  Registrations registrations_;
 };
 
 }  // namespace mccs::shim

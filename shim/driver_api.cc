@@ -47,6 +47,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
   need(api.StreamWriteValue64, "cuStreamWriteValue64_v2");
   need(api.StreamWaitValue64, "cuStreamWaitValue64_v2");
+  need(api.StreamSynchronize, "cuStreamSynchronize");
   need(api.MemHostRegister, "cuMemHostRegister_v2");
   need(api.MemHostUnregister, "cuMemHostUnregister");
   need(api.MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2");

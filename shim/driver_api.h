@@ -32,6 +32,7 @@ struct DriverApi {
                                  unsigned flags);
   CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags);
+  CUresult (*StreamSynchronize)(CUstream stream);
   CUresult (*MemHostRegister)(void* address, size_t bytes, unsigned flags);
   CUresult (*MemHostUnregister)(void* address);
   CUresult (*MemHostGetDevicePointer)(CUdeviceptr* device_address, void* address, unsigned flags);

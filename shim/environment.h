@@ -1,5 +1,5 @@
-// The environment variables that this library honours. Read when they matter, not at load: a child
-// of the job that never calls NCCL never looks.
+// The variables that this library honours, as values; variables.h lists all that it knows. Read
+// when they matter, not at load: a child of the job that never calls NCCL never looks.
 #ifndef MCCS_SHIM_ENVIRONMENT_H_
 #define MCCS_SHIM_ENVIRONMENT_H_
 
@@ -25,6 +25,16 @@ bool MultiRankGpuAllowed();
 // MCCS_INIT_TIMEOUT, in seconds ("30", "0.5"): how long init waits for ranks that do not join. 0
 // and unset: for ever, as NCCL does. Errors: kInvalidArgument.
 absl::StatusOr<uint32_t> InitTimeoutMs();
+
+// MCCS_WARN_AFTER, in seconds: how long an operation may wait for ranks before the daemon names
+// them. Unset and 0: the daemon's own time. Errors: kInvalidArgument.
+absl::StatusOr<uint32_t> WarnAfterMs();
+
+// NCCL_CHECK_POINTERS=1: buffers must be on the communicator's device.
+bool ChecksPointers();
+
+// CUDA_LAUNCH_BLOCKING=1: a call returns when its streams have finished its work.
+bool LaunchesBlock();
 
 // NCCL_COMM_ID ("host:port", "[address]:port"), where set and not empty.
 std::optional<std::string> CommIdText();

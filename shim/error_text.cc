@@ -82,6 +82,27 @@ absl::Status FailureOf(const wire::CommRegion& region) {
   return StatusOf(error, std::string_view(text, strnlen(text, sizeof(region.failure.text))));
 }
 
+const char* RemedyOf(const absl::Status& failure) {
+  switch (ResultOf(failure)) {
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+      return "Correct the call that is named, on every rank; this communicator is lost: call "
+             "ncclCommAbort on it and make a new one";
+    case ncclRemoteError:
+      return "Call ncclCommAbort on this communicator and make a new one with the ranks that are "
+             "left; the log of the daemon on the host that is named says why";
+    case ncclSystemError:
+      return "Call ncclCommAbort on this communicator; see that the MCCS daemon runs on every host "
+             "and what its log says, then make a new one";
+    case ncclUnhandledCudaError:
+      return "The CUDA error is this process's own: cuda-gdb or compute-sanitizer find its place; "
+             "then call ncclCommAbort on this communicator";
+    default:
+      return "Call ncclCommAbort on this communicator and make a new one; the log of the daemon on "
+             "this host has the details";
+  }
+}
+
 ncclResult_t Remember(const absl::Status& status) {
   if (status.ok()) return ncclSuccess;
   const std::string_view text(status.message().data(), status.message().size());

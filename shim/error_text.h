@@ -34,6 +34,9 @@ inline absl::Status Unshared(const absl::Status& status) {
   return absl::Status(status.code(), status.message());
 }
 
+// What to do about a communicator that failed so: a sentence.
+const char* RemedyOf(const absl::Status& failure);
+
 // Remembers the text for this thread's LastErrorText and gives the code; Report besides says it
 // under NCCL_DEBUG=WARN. An ok status is ncclSuccess and leaves the text alone.
 ncclResult_t Remember(const absl::Status& status);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/diagnostics.h"
 #include "shim/driver_api.h"
 #include "shim/error_text.h"
 #include "shim/process.h"
@@ -47,6 +48,11 @@ ncclResult_t AllocateMemory(void** memory, size_t bytes) {
   const absl::StatusOr<CUdeviceptr> address = Allocate(bytes);
   if (!address.ok()) return Report(address.status());
   *memory = reinterpret_cast<void*>(*address);
+  if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
+    Say(Verbosity::kInfo,
+        absl::StrCat("ncclMemAlloc: ", bytes, " bytes at 0x", absl::Hex(*address)),
+        Subsystem::kAlloc);
+  }
   return ncclSuccess;
 }
 

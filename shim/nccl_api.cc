@@ -37,31 +37,6 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   return ncclSuccess;
 }
 
-// A registration is a hint that costs nothing, because buffers are exported when first used.
-// `Handle`: void* or ncclWindow_t.
-template <typename Handle>
-ncclResult_t AddRegistration(const char* function, ncclComm_t comm, const void* buffer,
-                             Handle* handle) {
-  if (buffer == nullptr) return BadArgument(absl::StrCat(function, ": buff is NULL"));
-  return AnswerAbout(function, comm, handle, [](Communicator& found) {
-    return static_cast<Handle>(found.AddRegistration());
-  });
-}
-
-struct Removal {
-  const char* function;
-  const char* given_by;  // the function whose handles it takes
-};
-ncclResult_t RemoveRegistration(const Removal& removal, ncclComm_t comm, void* handle) {
-  bool known = false;
-  const ncclResult_t result = AnswerAbout(removal.function, comm, &known, [&](Communicator& found) {
-    return found.RemoveRegistration(handle);
-  });
-  if (result != ncclSuccess || known) return result;
-  return BadArgument(
-      absl::StrCat(removal.function, ": this handle was not given by ", removal.given_by));
-}
-
 }  // namespace
 }  // namespace mccs::shim
 
@@ -112,11 +87,13 @@ MCCS_EXPORT const char* pncclGetErrorString(ncclResult_t result) {
 MCCS_ALSO_WEAK(ncclGetErrorString);
 
 // The failure of the given communicator where it has one: a watchdog thread asks for it, and the
-// error was met by no call of its own.
+// error was met by no call of its own. It says whose end failed, what failed, and what to do.
 MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) {
   if (const shim::CommRef comm = shim::Process::Get().handles().Find(handle)) {
     if (const absl::Status failure = comm->Failure(); !failure.ok()) {
-      return shim::KeepText({failure.message().data(), failure.message().size()});
+      return shim::KeepText(absl::StrCat("rank ", comm->rank(), " of ", comm->ranks(),
+                                         " (CUDA device ", comm->device(), "): ", failure.message(),
+                                         ". ", shim::RemedyOf(failure)));
     }
   }
   return shim::LastErrorText();
@@ -202,28 +179,3 @@ MCCS_ALSO_WEAK(ncclMemAlloc);
 
 MCCS_EXPORT ncclResult_t pncclMemFree(void* memory) { return shim::FreeMemory(memory); }
 MCCS_ALSO_WEAK(ncclMemFree);
-
-// ---- Registration -----------------------------------------------------------------------------
-
-MCCS_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buffer, size_t,
-                                           void** handle) {
-  return shim::AddRegistration("ncclCommRegister", comm, buffer, handle);
-}
-MCCS_ALSO_WEAK(ncclCommRegister);
-
-MCCS_EXPORT ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
-  return shim::RemoveRegistration({"ncclCommDeregister", "ncclCommRegister"}, comm, handle);
-}
-MCCS_ALSO_WEAK(ncclCommDeregister);
-
-MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t,
-                                                 ncclWindow_t* window, int) {
-  return shim::AddRegistration("ncclCommWindowRegister", comm, buffer, window);
-}
-MCCS_ALSO_WEAK(ncclCommWindowRegister);
-
-MCCS_EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return shim::RemoveRegistration({"ncclCommWindowDeregister", "ncclCommWindowRegister"}, comm,
-                                  window);
-}
-MCCS_ALSO_WEAK(ncclCommWindowDeregister);

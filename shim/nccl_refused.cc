@@ -17,7 +17,6 @@ constexpr char kNoOneSided[] = "one-sided operations on windows are not carried 
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
-constexpr char kNoParameters[] = "this release publishes no parameters";
 constexpr char kNoState[] = "this release has no such state of a communicator";
 constexpr char kNoConfig[] = "call the collective without a ncclCollConfig_t";
 constexpr char kNoEncryption[] = "what daemons tell each other is the provider's to protect";
@@ -73,9 +72,6 @@ MCCS_REFUSED(ncclPutSignal, kNoOneSided);
 MCCS_REFUSED(ncclSignal, kNoOneSided);
 MCCS_REFUSED(ncclWaitSignal, kNoOneSided);
 
-// Windows
-MCCS_REFUSED(ncclWinGetUserPtr, kNoOneSided);
-
 // Device API. A team is three ints: ranks, rank, stride; the empty one has none.
 struct EmptyTeam {
   int ranks, rank, stride;
@@ -102,19 +98,3 @@ MCCS_REFUSED_AS(EmptyTeam, EmptyTeam{}, ncclTeamCftMultimem, kNoDeviceApi);
 MCCS_REFUSED_AS(int, -1, ncclTeamRankToWorld, kNoDeviceApi);
 MCCS_REFUSED_AS(int, -1, ncclTeamRankToLsa, kNoDeviceApi);
 MCCS_REFUSED_AS(int, 0, ncclLLA2ACalcSlots, kNoDeviceApi);
-
-// Parameters
-MCCS_REFUSED(ncclParamBind, kNoParameters);
-MCCS_REFUSED(ncclParamGet, kNoParameters);
-MCCS_REFUSED(ncclParamGetI8, kNoParameters);
-MCCS_REFUSED(ncclParamGetI16, kNoParameters);
-MCCS_REFUSED(ncclParamGetI32, kNoParameters);
-MCCS_REFUSED(ncclParamGetI64, kNoParameters);
-MCCS_REFUSED(ncclParamGetU8, kNoParameters);
-MCCS_REFUSED(ncclParamGetU16, kNoParameters);
-MCCS_REFUSED(ncclParamGetU32, kNoParameters);
-MCCS_REFUSED(ncclParamGetU64, kNoParameters);
-MCCS_REFUSED(ncclParamGetStr, kNoParameters);
-MCCS_REFUSED(ncclParamGetParameter, kNoParameters);
-MCCS_REFUSED(ncclParamGetAllParameterKeys, kNoParameters);
-MCCS_REFUSED_AS(void, void(), ncclParamDumpAll, kNoParameters);

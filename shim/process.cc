@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
+#include "shim/variables.h"
 
 namespace mccs::shim {
 namespace {
@@ -50,6 +51,7 @@ absl::Status Process::ConnectLocked() {
   if (connection_ != nullptr && connection_->dead()) connection_ = nullptr;
   if (session_ != nullptr || connection_ != nullptr) return absl::OkStatus();
   SayVersionOnce();
+  ReportVariablesOnce();
   MCCS_ASSIGN_OR_RETURN(connection_, DaemonClient::Connect(SocketPath()));
   return absl::OkStatus();
 }

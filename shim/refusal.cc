@@ -28,7 +28,9 @@ int Refuse(const char* function, const char* reason) {
   // On stderr, because a program may replace ncclGetLastError by its own (nccl-tests does) and keep
   // stdout for its table.
   const std::string_view text(status.message().data(), status.message().size());
-  if (Shows(Verbosity::kWarn) && IsFirstOf(function)) SayOn(stderr, Verbosity::kWarn, text);
+  if (Shows(Verbosity::kWarn) && IsFirstOf(function)) {
+    SayOn(DebugStreamIsFile() ? DebugStream() : stderr, Verbosity::kWarn, text);
+  }
   return Remember(status);
 }
 

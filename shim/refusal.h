@@ -5,7 +5,8 @@
 namespace mccs::shim {
 
 // Remembers "NAME is not supported by MCCS: REASON" for ncclGetLastError, spoils the thread's open
-// group, and gives ncclInvalidUsage. Under NCCL_DEBUG=WARN says it on stderr, once per function.
+// group, and gives ncclInvalidUsage. Under NCCL_DEBUG=WARN says it once per function, on
+// stderr or in NCCL_DEBUG_FILE.
 int Refuse(const char* function, const char* reason);
 
 }  // namespace mccs::shim

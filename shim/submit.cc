@@ -92,7 +92,7 @@ absl::Status GroupWork::Submit() {
     TakeBackSlots();
   }
   Unlock();
-  return status;
+  return status.ok() ? AwaitStreams() : status;
 }
 
 // Nothing was posted with the slots that this group took. Their writes may still happen, so they
@@ -241,6 +241,21 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
         use.stream, comm.page().done_address(), batch.last_sequence, CU_STREAM_WAIT_VALUE_GEQ);
     if (error != CUDA_SUCCESS) {
       return CudaError(comm.driver(), error, "cannot enqueue a wait on the stream");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Without the locks: another thread's group may be what these streams wait for.
+absl::Status GroupWork::AwaitStreams() const {
+  for (const Batch& batch : batches_) {
+    if (!batch.comm->launch_blocking()) continue;
+    ScopedContext context(batch.comm->driver(), batch.comm->context());
+    for (const StreamUse& use : batch.streams) {
+      const CUresult error = batch.comm->driver().StreamSynchronize(use.stream);
+      if (error != CUDA_SUCCESS) {
+        return CudaError(batch.comm->driver(), error, "CUDA_LAUNCH_BLOCKING: cuStreamSynchronize");
+      }
     }
   }
   return absl::OkStatus();

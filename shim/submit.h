@@ -25,7 +25,8 @@ class GroupWork {
   // `record` lacks sequence, flags and ready fence; they are filled in by Submit.
   void Add(CommRef comm, CUstream stream, const wire::WorkRecord& record);
 
-  // Returns when all is handed over: at once, unless a ring is full. Errors: the first that was
+  // Returns when all is handed over: at once, unless a ring is full, or CUDA_LAUNCH_BLOCKING asked
+  // to wait for the streams. Errors: the first that was
   // met. Where one communicator is broken, the others' work is handed over all the same.
   absl::Status Submit();
 
@@ -67,6 +68,7 @@ class GroupWork {
   bool PushSome(Batch& batch);
   wire::WorkRecord MakeFence(const Batch& batch) const;
   absl::Status AwaitDone(Batch& batch);
+  absl::Status AwaitStreams() const;
 
   std::vector<Operation> operations_;
   std::vector<Batch> batches_;

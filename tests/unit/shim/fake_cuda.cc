@@ -268,6 +268,10 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
   return Enqueue(stream, {Queued::kWait, address, value});
 }
 
+CUresult cuStreamSynchronize(CUstream stream) {
+  return mccs::fake_cuda::Synchronize(stream) ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_TIMEOUT;
+}
+
 CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);

@@ -116,7 +116,7 @@ TEST(CommConfig, DefaultsWithoutAnyConfiguration) {
   const auto config = ReadCommConfig(nullptr);
   ASSERT_TRUE(config.ok());
   EXPECT_TRUE(config->blocking);
-  EXPECT_EQ(config->traffic_class, -1);
+  EXPECT_EQ(config->hints.traffic_class, -1);
 }
 
 // A program built with NCCL 2.14 has a structure of 24 bytes; what lies behind it is not ours.
@@ -130,7 +130,7 @@ TEST(CommConfig, ReadsNoFurtherThanAnOldCallersStructure) {
   const auto read = ReadCommConfig(&config);
   ASSERT_TRUE(read.ok()) << read.status().message();
   EXPECT_FALSE(read->blocking);
-  EXPECT_EQ(read->min_channels, 0u);
+  EXPECT_EQ(read->hints.min_channels, 0u);
 }
 
 TEST(CommConfig, AcceptsANewerAndLargerStructure) {
@@ -143,7 +143,7 @@ TEST(CommConfig, AcceptsANewerAndLargerStructure) {
   config.known.maxCTAs = 3;
   const auto read = ReadCommConfig(&config.known);
   ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(read->max_channels, 3u);
+  EXPECT_EQ(read->hints.max_channels, 3u);
 }
 
 TEST(CommConfig, NamesTheFieldThatIsWrong) {

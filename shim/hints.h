@@ -1,0 +1,26 @@
+// What the environment suggests to the daemon (variables.h: Treatment::kHint). The operator's
+// policy decides; `mccsctl describe communicator` shows what was asked for.
+#ifndef MCCS_SHIM_HINTS_H_
+#define MCCS_SHIM_HINTS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace mccs::shim {
+
+struct Hints {
+  uint32_t min_channels = 0;  // 0: none
+  uint32_t max_channels = 0;
+  uint64_t buffer_bytes = 0;   // 0: none
+  int32_t traffic_class = -1;  // -1: none
+  int32_t service_level = -1;
+  std::string algorithms;  // as NCCL_ALGO has them: "ring,tree", "^nvls"
+  std::string protocols;
+};
+
+// A number that is none, or out of range, is said under NCCL_DEBUG=WARN and not taken.
+Hints HintsOfEnvironment();
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_HINTS_H_

@@ -1,0 +1,277 @@
+#include "shim/variables.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "shim/diagnostics.h"
+#include "shim/settings.h"
+
+namespace mccs::shim {
+namespace {
+
+constexpr Variable kVariables[] = {
+    {"CUDA_LAUNCH_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "0",
+     "1: a call returns when its streams have finished its work"},
+    {"MCCS_INIT_TIMEOUT", Treatment::kHonoured, ValueType::kText, "0",
+     "seconds that init waits for missing ranks; 0: for ever"},
+    {"MCCS_SOCKET", Treatment::kHonoured, ValueType::kText, "/run/mccs/mccsd.sock",
+     "the daemon's socket"},
+    {"NCCL_ALGO", Treatment::kHint, ValueType::kText, "",
+     "algorithms that are wanted, or with ^ not wanted"},
+    {"NCCL_ALLGATHERV_ENABLE", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_ASYNC_ERROR_HANDLING", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_BLOCKING_WAIT", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_BUFFSIZE", Treatment::kHint, ValueType::kInteger, "", "bytes of a channel's buffer"},
+    {"NCCL_CFT_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_CGA_CLUSTER_SIZE", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_CHECK_POINTERS", Treatment::kHonoured, ValueType::kInteger, "0",
+     "1: buffers must be on the communicator's GPU; ranges are always checked"},
+    {"NCCL_COLLNET_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_COMM_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "",
+     "0 or 1: over the config's `blocking`"},
+    {"NCCL_COMM_ID", Treatment::kHonoured, ValueType::kText, "",
+     "host:port on rank 0's host, in place of a unique id that is passed around"},
+    {"NCCL_COMM_SHRINK_SHARE_RESOURCES", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_COMM_SPLIT_SHARE_RESOURCES", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_CONF_FILE", Treatment::kHonoured, ValueType::kText, "",
+     "a file of variables in place of ~/.nccl.conf"},
+    {"NCCL_CROSS_NIC", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_CTA_POLICY", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_CUMEM_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_CUMEM_ENABLE", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_DEBUG", Treatment::kHonoured, ValueType::kText, "", "VERSION, WARN, INFO or TRACE"},
+    {"NCCL_DEBUG_FILE", Treatment::kHonoured, ValueType::kText, "",
+     "where lines of WARN and above go; %h: host, %p: process"},
+    {"NCCL_DEBUG_SUBSYS", Treatment::kHonoured, ValueType::kText, "INIT,BOOTSTRAP,ENV",
+     "whose lines INFO shows; ^ in front: all but those"},
+    {"NCCL_DEBUG_TIMESTAMP_*", Treatment::kIgnored, ValueType::kText, "",
+     "lines of the log have one form"},
+    {"NCCL_DESYNC_DEBUG", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_DMABUF_ENABLE", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_ENABLE_TIMING", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_ENV_PLUGIN", Treatment::kWarned, ValueType::kText, "",
+     "no environment plugin is loaded"},
+    {"NCCL_GDRCOPY_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_GDR_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_GIN_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_GIN_PLUGIN", Treatment::kWarned, ValueType::kText, "",
+     "no device network plugin is loaded: the daemon moves the data"},
+    {"NCCL_GRAPH_*", Treatment::kIgnored, ValueType::kText, "",
+     "the operator describes the topology to the controller"},
+    {"NCCL_HOME", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_HOSTID", Treatment::kIgnored, ValueType::kText, "", "the daemon knows its host"},
+    {"NCCL_IB_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_IB_GID_INDEX", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_IB_HCA", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_IB_SL", Treatment::kHint, ValueType::kInteger, "", "service level of the network"},
+    {"NCCL_IB_TC", Treatment::kHint, ValueType::kInteger, "",
+     "traffic class, where the config has none"},
+    {"NCCL_IGNORE_*", Treatment::kIgnored, ValueType::kText, "", "the daemon knows its host"},
+    {"NCCL_INCLUDE_*", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_LAUNCH_*", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_LEGACY_CUDA_REGISTER", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_LIB_*", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_LL128_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_LL_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_LOCAL_REGISTER", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_MAX_CTAS", Treatment::kHint, ValueType::kInteger, "",
+     "most channels; over the config's maxCTAs"},
+    {"NCCL_MAX_NCHANNELS", Treatment::kHint, ValueType::kInteger, "",
+     "most channels; over the config's maxCTAs"},
+    {"NCCL_MAX_P2P_NCHANNELS", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_MEM_SYNC_DOMAIN", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_MIN_CTAS", Treatment::kHint, ValueType::kInteger, "",
+     "fewest channels; over the config's minCTAs"},
+    {"NCCL_MIN_NCHANNELS", Treatment::kHint, ValueType::kInteger, "",
+     "fewest channels; over the config's minCTAs"},
+    {"NCCL_MIN_P2P_NCHANNELS", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_MNNVL_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_MULTI_RANK_GPU_ENABLE", Treatment::kHonoured, ValueType::kInteger, "0",
+     "1: several ranks may share a GPU"},
+    {"NCCL_NCHANNELS_PER_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_NET", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_NET_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_NET_PLUGIN", Treatment::kWarned, ValueType::kText, "",
+     "no network plugin is loaded: the daemon moves the data"},
+    {"NCCL_NSOCKS_PERTHREAD", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_NTHREADS", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_NVB_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_NVLS_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_NVLS_ENABLE", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_OOB_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_P2P_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_PARAM_DUMP_ALL", Treatment::kHonoured, ValueType::kText, "false",
+     "true: ncclParam* lists what is ignored, too"},
+    {"NCCL_PAT_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_PROFILER_PLUGIN", Treatment::kWarned, ValueType::kText, "",
+     "no profiler plugin is loaded: the daemon moves the data"},
+    {"NCCL_PROTO", Treatment::kHint, ValueType::kText, "",
+     "protocols that are wanted, or with ^ not wanted"},
+    {"NCCL_PROXY_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_PXN_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_RAS_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_ROOT", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_RUNTIME_CONNECT", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_SET_STACK_SIZE", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_SET_THREAD_NAME", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_SHM_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_SHM_DISABLE", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_SINGLE_RING_THRESHOLD", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_SOCKET_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_SOCKET_IFNAME", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_SYM_*", Treatment::kIgnored, ValueType::kText, "",
+     "there is no such mechanism behind this library"},
+    {"NCCL_TESTS_*", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_THREAD_THRESHOLDS", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+    {"NCCL_TOPO_*", Treatment::kIgnored, ValueType::kText, "",
+     "the operator describes the topology to the controller"},
+    {"NCCL_TOPO_FILE", Treatment::kIgnored, ValueType::kText, "",
+     "the operator describes the topology to the controller"},
+    {"NCCL_TREE_THRESHOLD", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon schedules operations and buffers"},
+    {"NCCL_TUNER_CONFIG_FILE", Treatment::kWarned, ValueType::kText, "",
+     "no tuner plugin is loaded: the daemon moves the data"},
+    {"NCCL_TUNER_PLUGIN", Treatment::kWarned, ValueType::kText, "",
+     "no tuner plugin is loaded: the daemon moves the data"},
+    {"NCCL_UID_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses addresses, interfaces and their settings"},
+    {"NCCL_VERSION", Treatment::kIgnored, ValueType::kText, "",
+     "a framework or test program reads it, this library does not"},
+    {"NCCL_WARN_ENABLE_DEBUG_INFO", Treatment::kIgnored, ValueType::kText, "",
+     "lines of the log have one form"},
+    {"NCCL_WIN_*", Treatment::kIgnored, ValueType::kText, "",
+     "the daemon chooses how ranks of a host exchange data"},
+    {"NCCL_WORK_*", Treatment::kIgnored, ValueType::kText, "",
+     "the caller's GPU runs no kernel of this library"},
+};
+
+constexpr bool Less(const Variable& a, const Variable& b) {
+  return std::string_view(a.name) < std::string_view(b.name);
+}
+static_assert(std::is_sorted(std::begin(kVariables), std::end(kVariables), Less));
+
+void Report(const std::string& name, const Setting& setting) {
+  const Variable* variable = FindVariable(name);
+  const std::string set = absl::StrCat(name, " (", setting.source, ", '", setting.value, "')");
+  if (variable == nullptr) {
+    Say(Verbosity::kWarn, absl::StrCat(set, " is unknown to MCCS and ignored: misspelt?"));
+    return;
+  }
+  switch (variable->treatment) {
+    case Treatment::kHonoured:
+      Say(Verbosity::kInfo, absl::StrCat(set, " is honoured"), Subsystem::kEnv);
+      break;
+    case Treatment::kHint:
+      Say(Verbosity::kInfo, absl::StrCat(set, " is a hint to the daemon"), Subsystem::kEnv);
+      break;
+    case Treatment::kIgnored:
+      Say(Verbosity::kInfo, absl::StrCat(set, " is ignored: ", variable->note), Subsystem::kEnv);
+      break;
+    case Treatment::kWarned:
+      Say(Verbosity::kWarn, absl::StrCat(set, " has no effect: ", variable->note));
+      break;
+  }
+}
+
+}  // namespace
+
+std::string_view NameOf(Treatment treatment) {
+  switch (treatment) {
+    case Treatment::kHonoured:
+      return "honoured";
+    case Treatment::kHint:
+      return "hint";
+    case Treatment::kIgnored:
+      return "ignored";
+    case Treatment::kWarned:
+      return "warned";
+  }
+  return "";
+}
+
+std::span<const Variable> Variables() { return kVariables; }
+
+const Variable* FindVariable(std::string_view name) {
+  const Variable* family = nullptr;
+  size_t longest = 0;
+  for (const Variable& variable : kVariables) {
+    if (variable.name == name) return &variable;
+    if (!variable.is_family()) continue;
+    const size_t prefix = std::strlen(variable.name) - 1;
+    if (prefix <= longest || name.compare(0, prefix, variable.name, prefix) != 0) continue;
+    family = &variable;
+    longest = prefix;
+  }
+  return family;
+}
+
+void ReportVariablesOnce() {
+  static std::atomic<bool> said{false};
+  if (Shows(Verbosity::kWarn) && !said.exchange(true)) ReportVariables();
+}
+
+void ReportVariables() {
+  for (const auto& [name, setting] : SettingsWithPrefix("NCCL_")) Report(name, setting);
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,133 @@
+// Holds docs/compatibility.md true: its functions are those that the library exports, what it says
+// of each is what the library answers, and its variables are those of the table in
+// shim/variables.cc.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "shim/variables.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kDocument[] = "docs/compatibility.md";
+constexpr char kExportedNames[] = "tests/unit/shim/exported_names.txt";
+
+using ::testing::HasSubstr;
+
+// The rows of the document's tables whose first cell is a word in backticks: its cells.
+std::vector<std::vector<std::string>> Rows() {
+  std::ifstream document(kDocument);
+  EXPECT_TRUE(document.good()) << "cannot read " << kDocument << "; run from the repository's root";
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(document, line);) {
+    if (line.rfind("| `", 0) != 0) continue;
+    std::vector<std::string> cells;
+    for (const absl::string_view cell : absl::StrSplit(line, " | ")) {
+      cells.emplace_back(absl::StripPrefix(absl::StripSuffix(cell, " |"), "| "));
+    }
+    cells[0] = cells[0].substr(1, cells[0].size() - 2);
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
+// Name to answer.
+std::map<std::string, std::string> DocumentedFunctions() {
+  std::map<std::string, std::string> functions;
+  for (const auto& row : Rows()) {
+    if (row[0].rfind("nccl", 0) != 0) continue;
+    EXPECT_EQ(row.size(), 3u) << row[0];
+    EXPECT_TRUE(functions.emplace(row[0], row[1]).second) << row[0] << " stands there twice";
+  }
+  return functions;
+}
+
+std::vector<std::string> ExportedFunctions() {
+  std::ifstream list(kExportedNames);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(list, line);) {
+    if (!line.empty() && line[0] != '#') names.push_back("nccl" + line);
+  }
+  return names;
+}
+
+// More than any of the functions takes: the callers of this machine's ABI pass arguments and clear
+// them away, so a callee may look at fewer. 16 words stand for a unique id, which goes by value.
+using Word = uintptr_t;
+template <size_t... kIndex>
+void CallWith(void* function, Word first, std::index_sequence<kIndex...>) {
+  using Function = void (*)(Word, decltype(kIndex, Word{})...);
+  reinterpret_cast<Function>(function)(first, (static_cast<void>(kIndex), Word{0})...);
+}
+constexpr size_t kMoreWords = 27;
+
+// NULL is a valid communicator to these, so that they are asked with one that is none.
+constexpr std::array kAcceptNull{"ncclCommRevoke"};
+
+// Whether the library answers that it has no such thing, when called without sensible arguments
+// within a group.
+bool Refuses(const std::string& name) {
+  void* function = dlsym(RTLD_DEFAULT, name.c_str());
+  if (function == nullptr) {
+    ADD_FAILURE() << name << " is not in this program";
+    return false;
+  }
+  EXPECT_NE(ncclGetVersion(nullptr), ncclSuccess);  // Whatever the last error was, now it is this.
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  constexpr Word kNoCommunicator = 0x40;
+  const bool accepts_null =
+      std::find(kAcceptNull.begin(), kAcceptNull.end(), name) != kAcceptNull.end();
+  CallWith(function, accepts_null ? kNoCommunicator : 0, std::make_index_sequence<kMoreWords>());
+  const std::string answer = ncclGetLastError(nullptr);
+  constexpr int kMostLevels = 4;
+  for (int level = 0; level < kMostLevels; ++level) (void)ncclGroupEnd();
+  return answer.find("not supported by MCCS") != std::string::npos;
+}
+
+TEST(CompatibilityDocument, NamesExactlyTheExportedFunctions) {
+  const auto documented = DocumentedFunctions();
+  std::vector<std::string> names;
+  for (const auto& [name, answer] : documented) names.push_back(name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAreArray(ExportedFunctions()))
+      << "add what is missing to " << kDocument;
+}
+
+TEST(CompatibilityDocument, SaysOfEachFunctionWhatTheLibraryAnswers) {
+  for (const auto& [name, answer] : DocumentedFunctions()) {
+    EXPECT_TRUE(answer == "works" || answer == "hint" || answer == "text")
+        << name << ": " << answer;
+    EXPECT_EQ(answer == "text", Refuses(name))
+        << kDocument << " says '" << answer << "' of " << name
+        << (answer == "text" ? ", but it does something now: say what"
+                             : ", but it answers that it is not supported");
+  }
+}
+
+TEST(CompatibilityDocument, SaysOfEachVariableWhatTheTableSays) {
+  std::vector<std::vector<std::string>> expected;
+  for (const shim::Variable& variable : shim::Variables()) {
+    expected.push_back(
+        {variable.name, std::string(shim::NameOf(variable.treatment)), variable.note});
+  }
+  std::vector<std::vector<std::string>> documented;
+  for (const auto& row : Rows()) {
+    if (row[0].rfind("nccl", 0) != 0) documented.push_back(row);
+  }
+  EXPECT_THAT(documented, ::testing::UnorderedElementsAreArray(expected))
+      << "make the rows of " << kDocument << " those of shim/variables.cc";
+}
+
+}  // namespace
+}  // namespace mccs
