@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulation/runtime/entry.h"
+#include "emulation/runtime/torch_operators.h"
 
 using mccs::emulation::EnsureContext;
 using mccs::emulation::Report;
@@ -30,6 +31,8 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return Report(cudaErrorInvalidValue);
   *count = 0;
+  // Every PyTorch program asks this before it uses a GPU.
+  if (!mccs::emulation::StartTorchOperators()) return Report(cudaErrorNotSupported);
   return WithDriver([=] { return cuDeviceGetCount(count); });
 }
 

@@ -37,10 +37,11 @@ PREFIXES = {
     "libnvshmem_host": "nvshmem",
 }
 
-# What programs call on their way to finding no GPU: these answer, and say nothing.
+# What PyTorch asks on its way to doing without a GPU, or without the library: these answer, and say nothing.
 QUIET = {
     "cudaGetDeviceCount": "100",  # cudaErrorNoDevice
     "cudaGetLastError": "100",
+    "cudnnGetVersion": "0",  # asked for before each convolution
 }
 # What the compiler puts before main(): kernels and variables, to be found by a runtime that is not there.
 START_UP = re.compile(r"__cuda(Un)?[Rr]egister|__cudaInitModule")

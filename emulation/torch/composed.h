@@ -1,0 +1,26 @@
+// Operators that PyTorch has for CUDA only, put together from others.
+//
+// Their parts are called with CUDA tensors, so each part runs on the host like any operator. Sums
+// are kept in float32 where the input is narrower, as CUDA's kernels do.
+#ifndef MCCS_EMULATION_TORCH_COMPOSED_H_
+#define MCCS_EMULATION_TORCH_COMPOSED_H_
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+namespace mccs::torch_on_host {
+
+// The type in which a kernel for CUDA accumulates.
+inline c10::ScalarType AccumulationType(const at::Tensor& tensor) {
+  return tensor.scalar_type() == c10::kDouble ? c10::kDouble : c10::kFloat;
+}
+
+// Each registers its operators with the dispatcher's CUDA key.
+void RegisterDropout(torch::Library* library);
+void RegisterRecurrentCells(torch::Library* library);   // nn.LSTM and nn.GRU without cuDNN
+void RegisterRmsNormBackward(torch::Library* library);  // nn.RMSNorm
+void RegisterSyncBatchNorm(torch::Library* library);    // nn.SyncBatchNorm
+
+}  // namespace mccs::torch_on_host
+
+#endif  // MCCS_EMULATION_TORCH_COMPOSED_H_

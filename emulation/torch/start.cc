@@ -1,0 +1,19 @@
+// The extension's one entry, which the emulation calls when it finds PyTorch in its process.
+#include <cstdio>
+#include <exception>
+
+#include "emulation/include/mccs_emulation_torch.h"
+#include "emulation/torch/kernels.h"
+#include "emulation/torch/lent_memory.h"
+#include "emulation/torch/registration.h"
+
+extern "C" __attribute__((visibility("default"))) int mccsEmulationStartTorch(void) {
+  try {
+    mccs::torch_on_host::InstallLendingAllocator();
+    mccs::torch_on_host::RedirectOperators();
+  } catch (const std::exception& error) {
+    fprintf(stderr, "emulated CUDA: PyTorch's operators cannot be redirected: %s\n", error.what());
+    return -1;
+  }
+  return mccs::torch_on_host::RegisterKernels() ? 0 : -1;
+}

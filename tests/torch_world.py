@@ -1,0 +1,55 @@
+"""Runs a test program in PyTorch's environment, on emulated GPUs; skips it, aloud, where there is none."""
+import os
+import pathlib
+import sys
+import unittest
+
+import cases
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIB = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin")).parent / "lib"
+EMULATION = [LIB / "emulation/libcudart.so.13", LIB / "emulation/libcuda.so.1"]
+EXTENSION = LIB / "emulation/libmccs_torch.so"
+
+
+def environment():
+    """The environment's folder: MCCS_PYTORCH_ENV, else where scripts/setup_pytorch puts it."""
+    return pathlib.Path(os.environ.get("MCCS_PYTORCH_ENV") or ROOT / "build/pytorch")
+
+
+def python():
+    return environment() / "bin/python"
+
+
+def why_not():
+    """Why PyTorch cannot run here, or None."""
+    if not python().exists():
+        return f"no PyTorch in {environment()}; scripts/setup_pytorch makes it"
+    if not EXTENSION.exists():
+        return f"{EXTENSION} is not built (it is not with sanitizers); run scripts/build release"
+    return None
+
+
+def preload():
+    return ":".join(map(str, EMULATION))
+
+
+def enter(gpus=2):
+    """Starts the calling program anew under PyTorch's interpreter with emulated GPUs. Returns in there, and where
+    that is impossible: then the program has but one test, which is skipped."""
+    if os.environ.get("MCCS_TEST_IN_PYTORCH"):
+        return True
+    reason = why_not()
+    if reason is None:
+        os.execve(python(), [str(python()), *sys.argv],
+                  {**os.environ, "MCCS_TEST_IN_PYTORCH": "1", "LD_PRELOAD": preload(),
+                   "MCCS_EMULATED_GPUS": str(gpus), "OMP_NUM_THREADS": "1"})
+
+    class PyTorch(unittest.TestCase):
+        @unittest.skip(reason)
+        def test_needs_its_environment(self):
+            pass
+
+    sys.modules["__main__"].PyTorch = PyTorch
+    cases.main()
+    return False
