@@ -12,6 +12,8 @@ namespace {
 constexpr int kTwos = 3;
 // Values that are only moved or compared may be this large.
 constexpr double kLargestMoved = 120;
+// Large enough to show what is lost, small enough for averages to stay exact.
+constexpr double kLargestSum = 1e6;
 
 bool IsFloat(const Call& call) { return call.type->kind == NumberKind::kFloat; }
 
@@ -55,7 +57,7 @@ uint64_t Scramble(uint64_t value) {
 
 double Inputs::At(int rank, size_t index) const {
   const uint64_t dice = Scramble(salt_ ^ Scramble(index) ^ Scramble(~static_cast<uint64_t>(rank)));
-  if (call_.reduces() && (call_.op == ncclSum || call_.op == ncclAvg || call_.op >= ncclNumOps)) {
+  if (call_.reduces() && (call_.op == ncclSum || call_.op == ncclAvg || IsUserOperator(call_.op))) {
     return SumTerm(rank, index, dice);
   }
   if (call_.reduces() && call_.op == ncclProd) return Factor(rank, index, dice);
@@ -67,7 +69,8 @@ double Inputs::At(int rank, size_t index) const {
 
 // So that the magnitudes of all ranks' terms together do not exceed what the type holds exactly.
 double Inputs::SumTerm(int rank, uint64_t index, uint64_t dice) const {
-  const double limit = std::min(call_.type->exact_limit, 1e6);
+  const double factor = IsUserOperator(call_.op) ? UserFactor(1) : 1;
+  const double limit = std::min(call_.type->exact_limit, kLargestSum) / factor;
   const auto share = static_cast<uint64_t>(limit / ranks_);
   double magnitude = 0;
   if (share > 0) {
@@ -86,12 +89,27 @@ double Inputs::Factor(int rank, uint64_t index, uint64_t dice) const {
   return call_.type->kind != NumberKind::kUnsigned && dice % 2 == 1 ? -1 : 1;
 }
 
+double UserFactor(int rank) { return rank % 2 == 1 ? 2 : 1; }
+
+double RoundTo(const ElementType& type, double value) {
+  if (value == 0 || type.kind != NumberKind::kFloat) return value;
+  const int lowest = 2 - (1 << (type.exponent_bits - 1));
+  const int exponent = std::max(std::ilogb(value), lowest);
+  // nearbyint rounds ties to even, as the machine's arithmetic does.
+  return std::ldexp(std::nearbyint(std::ldexp(value, type.mantissa_bits - exponent)),
+                    exponent - type.mantissa_bits);
+}
+
 double Expected(const Call& call, const Inputs& inputs, int ranks, int rank, size_t index) {
   const Source source = Trace(call, rank, index);
   if (!call.reduces()) return inputs.At(source.rank, source.index);
-  double result = inputs.At(0, source.index);
-  for (int other = 1; other < ranks; ++other) {
+  const auto term_of = [&](int other) {
     const double term = inputs.At(other, source.index);
+    return IsUserOperator(call.op) ? term * UserFactor(other) : term;
+  };
+  double result = term_of(0);
+  for (int other = 1; other < ranks; ++other) {
+    const double term = term_of(other);
     switch (call.op) {
       case ncclProd:
         result *= term;
@@ -114,7 +132,7 @@ double AverageTolerance(const Call& call, int ranks) {
   const bool exact = !call.reduces() || call.op != ncclAvg || !IsFloat(call) ||
                      std::has_single_bit(static_cast<unsigned>(ranks));
   if (exact) return 0;
-  const double largest_sum = std::min(call.type->exact_limit, 1e6) / ranks;
+  const double largest_sum = std::min(call.type->exact_limit, kLargestSum) / ranks;
   const double half_unit = std::ldexp(largest_sum, -call.type->mantissa_bits - 1);
   return (ranks + 2) * half_unit;
 }

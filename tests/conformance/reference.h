@@ -36,6 +36,14 @@ class Inputs {
   uint64_t salt_;
 };
 
+// What an operator of the user's multiplies rank's inputs by, in all tests that go by Expected.
+double UserFactor(int rank);
+inline bool IsUserOperator(ncclRedOp_t op) { return op >= ncclNumOps; }
+
+// The value of a floating type that is nearest, ties to even.
+// REQUIRES: it is within the type's range.
+double RoundTo(const ElementType& type, double value);
+
 // What rank's receive buffer must have at `index`.
 double Expected(const Call& call, const Inputs& inputs, int ranks, int rank, size_t index);
 

@@ -13,10 +13,20 @@ constexpr auto kLongestPause = std::chrono::milliseconds(2);
 // Long enough that work which is free to run has run, on a loaded machine, too.
 constexpr auto kBusyFor = std::chrono::milliseconds(60);
 
+constexpr int kDeepestGroup = 16;
+
 std::string At(const Location& where) {
   const std::string_view path = where.file_name();
   return " (" + std::string(path.substr(path.rfind('/') + 1)) + ":" + std::to_string(where.line()) +
          ")";
+}
+
+// A body that ended early may have left groups open; what they hold must not be posted.
+void LeaveGroups() {
+  // A call without a communicator makes the group fail, if there is one.
+  ncclAllReduce(nullptr, nullptr, 1, ncclInt8, ncclSum, nullptr, nullptr);
+  for (int depth = 0; depth < kDeepestGroup && ncclGroupEnd() != ncclInvalidUsage; ++depth) {
+  }
 }
 
 }  // namespace
@@ -42,6 +52,7 @@ Test::Test(const Self& self, std::vector<Self> participants, ControlLink* link,
 
 Test::~Test() {
   resources_.OpenGates();
+  if (!ok()) LeaveGroups();
   const bool hurt = outcome_ == Outcome::kFailed || outcome_ == Outcome::kGaveUp;
   comms_->AbortAll(/*with_world=*/hurt);
 }
@@ -189,6 +200,12 @@ bool Test::Destroy(ncclComm_t comm, const Location& where) {
   if (!ok()) return false;
   comms_->LetGo(comm);
   return ExpectResult(ncclSuccess, ncclCommDestroy(comm), "ncclCommDestroy", where);
+}
+
+bool Test::Abort(ncclComm_t comm, const Location& where) {
+  if (!ok()) return false;
+  comms_->LetGo(comm);
+  return ExpectResult(ncclSuccess, ncclCommAbort(comm), "ncclCommAbort", where);
 }
 
 cudaStream_t Test::NewStream(unsigned flags) {

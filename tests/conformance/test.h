@@ -29,7 +29,7 @@
 // Statements. Each is an expression that is true if it holds (and nothing failed before).
 #define NCCL_RETURNS(test, expected, call) \
   ((test).ok() && (test).ExpectResult((expected), (call), #call))
-#define NCCL_OK(test, call) NCCL_RETURNS(test, ncclSuccess, call)
+#define NCCL_OK(test, call) ((test).ok() && (test).ExpectResult(ncclSuccess, (call), #call))
 #define CUDA_OK(test, call) ((test).ok() && (test).ExpectCuda((call), #call))
 #define EXPECT_THAT(test, condition, what) ((test).ok() && (test).Expect((condition), (what)))
 
@@ -125,11 +125,10 @@ class Test {
   // A communicator of all ranks for this test alone. `config` may be null.
   // REQUIRES: all ranks call it.
   ncclComm_t NewWorld(ncclConfig_t* config = nullptr);
-  // The test's own from here on: aborted at the end, unless it was let go before.
+  // The test's own from here on: aborted at the end, unless it was ended before.
   ncclComm_t Own(ncclComm_t comm);
-  void LetGo(ncclComm_t comm) { comms_->LetGo(comm); }
-  // Destroys and lets go.
   bool Destroy(ncclComm_t comm, const Location& where = Location::current());
+  bool Abort(ncclComm_t comm, const Location& where = Location::current());
 
   cudaStream_t NewStream(unsigned flags = cudaStreamNonBlocking);
   DeviceBuffer NewBuffer(size_t bytes);

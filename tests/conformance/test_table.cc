@@ -6,6 +6,15 @@ TestTable ChosenTests(const Options& options) {
   TestTable all;
   AddSymbolTests(&all);
   AddBadArgumentTests(&all);
+  AddGroupTests(&all);
+  AddStreamTests(&all);
+  AddLifeCycleTests(&all);
+  AddNonBlockingTests(&all);
+  AddSplitTests(&all);
+  AddConfigTests(&all);
+  AddZeroCountTests(&all);
+  AddOperatorTests(&all);
+  AddPointToPointTests(&all);
   AddCollectiveTests(&all);
 
   TestTable chosen;

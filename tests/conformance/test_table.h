@@ -35,6 +35,15 @@ using TestTable = std::vector<TestCase>;
 // Each file of tests adds its own.
 void AddSymbolTests(TestTable* table);
 void AddBadArgumentTests(TestTable* table);
+void AddGroupTests(TestTable* table);
+void AddStreamTests(TestTable* table);
+void AddLifeCycleTests(TestTable* table);
+void AddNonBlockingTests(TestTable* table);
+void AddSplitTests(TestTable* table);
+void AddConfigTests(TestTable* table);
+void AddZeroCountTests(TestTable* table);
+void AddOperatorTests(TestTable* table);
+void AddPointToPointTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
 
 // What the options choose. The same in every process of a run.

@@ -1,0 +1,52 @@
+#include "conformance/fixture.h"
+
+#include <string>
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCountOfWorks = 1000;
+
+}  // namespace
+
+IntBuffer::IntBuffer(Test& test, size_t count, cudaStream_t stream)
+    : IntBuffer(test, test.NewBuffer(count * sizeof(int32_t)).data, count, stream) {}
+
+IntBuffer::IntBuffer(Test& test, void* data, size_t count, cudaStream_t stream)
+    : test_(test), data_(static_cast<int32_t*>(data)), count_(count), stream_(stream) {}
+
+void IntBuffer::Fill(int32_t value) {
+  host_.assign(count_, value);
+  CUDA_OK(test_, cudaMemcpyAsync(data_, host_.data(), count_ * sizeof(int32_t), cudaMemcpyDefault,
+                                 stream_));
+}
+
+bool IntBuffer::Expect(int32_t value, const char* what, const Location& where) {
+  if (!test_.Wait(stream_, where)) return false;
+  std::vector<int32_t> now(count_);
+  CUDA_OK(test_, cudaMemcpy(now.data(), data_, count_ * sizeof(int32_t), cudaMemcpyDefault));
+  for (size_t i = 0; test_.ok() && i < count_; ++i) {
+    if (now[i] == value) continue;
+    test_.ExpectEqual(value, now[i], std::string(what) + " at " + std::to_string(i), where);
+  }
+  return test_.ok();
+}
+
+bool Works(Test& test, ncclComm_t comm, int rank, int size, const Location& where) {
+  if (!test.ok()) return false;
+  cudaStream_t stream = test.NewStream();
+  IntBuffers buffers(test, kCountOfWorks, stream);
+  buffers.send.Fill(rank + 1);
+  if (!test.ok()) return false;
+  return test.ExpectResult(ncclSuccess,
+                           ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCountOfWorks,
+                                         ncclInt32, ncclSum, comm, stream),
+                           "ncclAllReduce", where) &&
+         buffers.receive.Expect(SumOfRanks(size), "the sum of all ranks", where);
+}
+
+bool Works(Test& test, ncclComm_t comm, const Location& where) {
+  return Works(test, comm, test.rank(), test.size(), where);
+}
+
+}  // namespace conformance

@@ -1,0 +1,280 @@
+// Groups: state per thread, only the outermost end acts, and what goes together in one.
+#include <thread>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 5000;
+
+ncclResult_t SumInto(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
+  return ncclAllReduce(buffers.send.data(), buffers.receive.data(), buffers.send.count(), ncclInt32,
+                       ncclSum, comm, stream);
+}
+
+void AnEmptyGroupSucceeds(Test& t) {
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclGroupEnd());
+}
+
+void EndWithoutStartIsInvalidUsage(Test& t) {
+  NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
+  Works(t, t.World());
+}
+
+void OnlyTheOutermostEndActs(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  buffers.receive.Fill(-1);
+  t.Wait(stream);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, comm, stream));
+  NCCL_OK(t, ncclGroupEnd());
+  EXPECT_THAT(t, cudaStreamQuery(stream) == cudaSuccess,
+              "nothing on the stream after an inner end");
+  t.Barrier();  // had anybody's call acted, all of them would have by now
+  buffers.receive.Expect(-1, "the output before the outermost end");
+  NCCL_OK(t, ncclGroupEnd());
+  buffers.receive.Expect(t.size(), "the output after the outermost end");
+}
+
+void StateIsPerThread(Test& t) {
+  ncclComm_t in_group = t.World();
+  ncclComm_t other = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, in_group, stream));
+  // This thread is in no group: its call acts at once, and this end is one too many.
+  std::thread([&] {
+    cudaSetDevice(t.self().device);
+    NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
+    Works(t, other);
+  }).join();
+  NCCL_OK(t, ncclGroupEnd());
+  buffers.receive.Expect(t.size(), "the group's output");
+  t.Destroy(other);
+}
+
+void AnErrorInsideIsReturnedByTheOutermostEnd(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  buffers.receive.Fill(-1);
+  t.Wait(stream);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, comm, stream));
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclBroadcast(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             t.size(), comm, stream));
+  if (t.ok()) ncclGroupEnd();  // an inner end may tell or not
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
+  // Everything that was queued is dropped.
+  t.Barrier();
+  buffers.receive.Expect(-1, "the output of a group that failed");
+  Works(t, comm);
+}
+
+void ANewGroupForgetsTheErrorOfTheLast(Test& t) {
+  ncclComm_t comm = t.World();
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclAllReduce(nullptr, nullptr, 1, ncclInt32, ncclSum, nullptr, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclGroupEnd());
+  Works(t, comm);
+}
+
+void ManyOperationsInOneGroup(Test& t) {
+  constexpr int kOperations = 100;
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  std::vector<IntBuffers> all;
+  for (int i = 0; i < kOperations; ++i) all.emplace_back(t, 64, stream).send.Fill(i);
+  NCCL_OK(t, ncclGroupStart());
+  for (const IntBuffers& buffers : all) NCCL_OK(t, SumInto(buffers, comm, stream));
+  NCCL_OK(t, ncclGroupEnd());
+  for (int i = 0; i < kOperations; ++i) all[i].receive.Expect(i * t.size(), "the output");
+}
+
+void SeveralCommunicators(Test& t) {
+  ncclComm_t comms[] = {t.World(), t.NewWorld(), t.NewWorld()};
+  cudaStream_t stream = t.NewStream();
+  std::vector<IntBuffers> all;
+  for (int i = 0; i < 3; ++i) all.emplace_back(t, kCount, stream).send.Fill(i + 1);
+  NCCL_OK(t, ncclGroupStart());
+  for (int i = 0; i < 3; ++i) NCCL_OK(t, SumInto(all[i], comms[i], stream));
+  NCCL_OK(t, ncclGroupEnd());
+  for (int i = 0; i < 3; ++i) all[i].receive.Expect((i + 1) * t.size(), "the output");
+  t.Destroy(comms[1]);
+  t.Destroy(comms[2]);
+}
+
+// Ranks name the communicators of a group in different orders: all of it is one operation.
+void SeveralCommunicatorsInAnyOrder(Test& t) {
+  ncclComm_t comms[] = {t.World(), t.NewWorld()};
+  cudaStream_t stream = t.NewStream();
+  std::vector<IntBuffers> all;
+  for (int i = 0; i < 2; ++i) all.emplace_back(t, kCount, stream).send.Fill(i + 1);
+  const int first = t.rank() % 2;
+  NCCL_OK(t, ncclGroupStart());
+  for (int i : {first, 1 - first}) NCCL_OK(t, SumInto(all[i], comms[i], stream));
+  NCCL_OK(t, ncclGroupEnd());
+  for (int i = 0; i < 2; ++i) all[i].receive.Expect((i + 1) * t.size(), "the output");
+  t.Destroy(comms[1]);
+}
+
+// The work of a group starts after all of its streams of that communicator, and all of them wait
+// for it.
+void SeveralStreamsOfOneCommunicator(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t free = t.NewStream();
+  cudaStream_t held = t.NewStream();
+  IntBuffers first(t, kCount, free);
+  IntBuffers second(t, kCount, held);
+  first.send.Fill(1);
+  second.send.Fill(2);
+  t.Wait(free);
+  t.Wait(held);
+  Gate* gate = t.NewGate(held);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(first, comm, free));
+  NCCL_OK(t, SumInto(second, comm, held));
+  NCCL_OK(t, ncclGroupEnd());
+  t.ExpectBusy(free, "another stream of the group is held back");
+  gate->Open();
+  first.receive.Expect(t.size(), "the free stream's output");
+  second.receive.Expect(2 * t.size(), "the held stream's output");
+}
+
+// The second operation reads what the first writes, on another stream, and nothing but NCCL's
+// order says so.
+void OperationsOfACommunicatorRunInIssueOrder(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t held = t.NewStream();
+  cudaStream_t free = t.NewStream();
+  IntBuffers buffers(t, kCount, held);
+  IntBuffer last(t, kCount, free);
+  buffers.send.Fill(1);
+  buffers.receive.Fill(0);
+  t.Wait(held);
+  Gate* gate = t.NewGate(held);
+  NCCL_OK(t, SumInto(buffers, comm, held));
+  NCCL_OK(t, ncclAllReduce(buffers.receive.data(), last.data(), kCount, ncclInt32, ncclSum, comm,
+                           free));
+  t.ExpectBusy(free, "the operation before it is held back");
+  gate->Open();
+  last.Expect(t.size() * t.size(), "the sum of the first operation's sums");
+}
+
+void CollectivesAndPointToPointTogether(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers sum(t, kCount, stream);
+  IntBuffers ring(t, kCount, stream);
+  sum.send.Fill(1);
+  ring.send.Fill(t.rank());
+  const int next = (t.rank() + 1) % t.size();
+  const int previous = (t.rank() + t.size() - 1) % t.size();
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclSend(ring.send.data(), kCount, ncclInt32, next, comm, stream));
+  NCCL_OK(t, SumInto(sum, comm, stream));
+  NCCL_OK(t, ncclRecv(ring.receive.data(), kCount, ncclInt32, previous, comm, stream));
+  NCCL_OK(t, ncclGroupEnd());
+  sum.receive.Expect(t.size(), "the sum");
+  ring.receive.Expect(previous, "what the previous rank sent");
+}
+
+// Jobs that make communicators come before work, so both may stand in one group.
+void SplitAndWorkInOneGroup(Test& t) {
+  ncclComm_t comm = t.World();
+  ncclComm_t other = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  ncclComm_t child = nullptr;
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, other, stream));
+  NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
+  NCCL_OK(t, ncclGroupEnd());
+  t.Own(child);
+  buffers.receive.Expect(t.size(), "the output");
+  EXPECT_THAT(t, child != nullptr, "the new communicator when the group has ended");
+  Works(t, child);
+  t.Destroy(child);
+  t.Destroy(other);
+}
+
+void SeveralSplitsInOneGroup(Test& t) {
+  ncclComm_t comm = t.World();
+  ncclComm_t children[2] = {};
+  NCCL_OK(t, ncclGroupStart());
+  for (ncclComm_t& child : children) NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
+  NCCL_OK(t, ncclGroupEnd());
+  for (ncclComm_t child : children) t.Own(child);
+  for (ncclComm_t child : children) Works(t, child);
+  for (ncclComm_t child : children) t.Destroy(child);
+}
+
+void SimulateEndFillsATimeAndRunsNothing(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  buffers.receive.Fill(-1);
+  t.Wait(stream);
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, comm, stream));
+  NCCL_OK(t, ncclGroupSimulateEnd(&info));
+  EXPECT_THAT(t, info.estimatedTime > 0,
+              "an estimated time, got " + std::to_string(info.estimatedTime));
+  t.Barrier();
+  buffers.receive.Expect(-1, "the output of a simulated group");
+  Works(t, comm);
+}
+
+void SimulateEndNeedsItsStructInitialized(Test& t) {
+  ncclSimInfo_t info{};
+  info.size = sizeof(info);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupSimulateEnd(&info));
+  NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupSimulateEnd(&info));
+  Works(t, t.World());
+}
+
+}  // namespace
+
+void AddGroupTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
+    table->push_back({.group = "groups", .name = name, .run = run, .min_ranks = min_ranks});
+  };
+  add("an_empty_group_succeeds", AnEmptyGroupSucceeds);
+  add("end_without_start_is_invalid_usage", EndWithoutStartIsInvalidUsage);
+  add("only_the_outermost_end_acts", OnlyTheOutermostEndActs);
+  add("state_is_per_thread", StateIsPerThread);
+  add("an_error_inside_is_returned_by_the_outermost_end", AnErrorInsideIsReturnedByTheOutermostEnd);
+  add("a_new_group_forgets_the_error_of_the_last", ANewGroupForgetsTheErrorOfTheLast);
+  add("many_operations_in_one_group", ManyOperationsInOneGroup);
+  add("several_communicators", SeveralCommunicators);
+  add("several_communicators_in_any_order", SeveralCommunicatorsInAnyOrder, 2);
+  add("several_streams_of_one_communicator", SeveralStreamsOfOneCommunicator);
+  add("operations_of_a_communicator_run_in_issue_order", OperationsOfACommunicatorRunInIssueOrder);
+  add("collectives_and_point_to_point_together", CollectivesAndPointToPointTogether, 2);
+  add("split_and_work_in_one_group", SplitAndWorkInOneGroup);
+  add("several_splits_in_one_group", SeveralSplitsInOneGroup);
+  add("simulate_end_fills_a_time_and_runs_nothing", SimulateEndFillsATimeAndRunsNothing);
+  add("simulate_end_needs_its_struct_initialized", SimulateEndNeedsItsStructInitialized);
+}
+
+}  // namespace conformance

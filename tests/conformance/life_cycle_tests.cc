@@ -1,0 +1,346 @@
+// Communicators from their beginning to each of their ends.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 10'000;
+
+void QuestionsAreAnswered(Test& t) {
+  ncclComm_t comm = t.World();
+  int size = -1;
+  int rank = -1;
+  int device = -1;
+  ncclResult_t state = ncclInternalError;
+  NCCL_OK(t, ncclCommCount(comm, &size));
+  NCCL_OK(t, ncclCommUserRank(comm, &rank));
+  NCCL_OK(t, ncclCommCuDevice(comm, &device));
+  NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
+  t.ExpectEqual(t.size(), size, "ncclCommCount");
+  t.ExpectEqual(t.rank(), rank, "ncclCommUserRank");
+  t.ExpectEqual(t.self().device, device, "ncclCommCuDevice");
+  t.ExpectEqual(ncclSuccess, state, "the asynchronous error");
+}
+
+void NullIsAcceptedByAllEnds(Test& t) {
+  NCCL_OK(t, ncclCommFinalize(nullptr));
+  NCCL_OK(t, ncclCommDestroy(nullptr));
+  NCCL_OK(t, ncclCommAbort(nullptr));
+  NCCL_OK(t, ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT));
+}
+
+void FinalizeThenDestroy(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  Works(t, comm);
+  NCCL_OK(t, ncclCommFinalize(comm));
+  t.Settle(comm);
+  t.Destroy(comm);
+}
+
+void ASecondFinalizeIsInvalidArgument(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  NCCL_OK(t, ncclCommFinalize(comm));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommFinalize(comm));
+  t.Destroy(comm);
+}
+
+void DestroyWithoutFinalize(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  Works(t, comm);
+  t.Destroy(comm);
+}
+
+void DestroyOfAnUnusedCommunicator(Test& t) { t.Destroy(t.NewWorld()); }
+
+// What was posted before is carried out.
+void FinalizeFlushesWhatWasIssued(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  NCCL_OK(t, ncclCommFinalize(comm));
+  buffers.receive.Expect(t.size(), "the sum posted before finalize");
+  t.Destroy(comm);
+}
+
+void DestroyFlushesWhatWasIssued(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  t.Destroy(comm);
+  buffers.receive.Expect(t.size(), "the sum posted before destroy");
+}
+
+void AbortOfAnIdleCommunicator(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  Works(t, comm);
+  t.Barrier();
+  t.Abort(comm);
+  Works(t, t.World());
+}
+
+// Rank 0 never calls: the others' work cannot end but by abort.
+void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t first = t.NewStream();
+  cudaStream_t second = t.NewStream();
+  IntBuffers buffers(t, kCount, first);
+  buffers.send.Fill(1);
+  t.Wait(first);
+  if (!t.is_root()) {
+    for (cudaStream_t stream : {first, second}) {
+      NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                               ncclSum, comm, stream));
+    }
+    t.ExpectBusy(first, "rank 0 does not call");
+  }
+  t.Barrier();
+  t.Abort(comm);
+  t.Wait(first);
+  t.Wait(second);
+  Works(t, t.World());
+}
+
+void AbortBehindAGate(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  Gate* gate = t.NewGate(stream);
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  t.Barrier();
+  // The gate opens only after abort has begun: who aborts must not wait for the stream alone.
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    gate->Open();
+  });
+  t.Abort(comm);
+  opens.join();
+  t.Wait(stream);
+  Works(t, t.World());
+}
+
+// Half of the ranks have work of another communicator in flight meanwhile.
+void AbortLeavesOtherCommunicatorsAlone(Test& t) {
+  ncclComm_t doomed = t.NewWorld();
+  ncclComm_t other = t.NewWorld();
+  cudaStream_t stuck = t.NewStream();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers wasted(t, kCount, stuck);
+  IntBuffers buffers(t, kCount, stream);
+  wasted.send.Fill(1);
+  buffers.send.Fill(1);
+  t.Wait(stuck);
+  t.Wait(stream);
+  if (!t.is_root()) {
+    NCCL_OK(t, ncclAllReduce(wasted.send.data(), wasted.receive.data(), kCount, ncclInt32, ncclSum,
+                             doomed, stuck));
+  }
+  if (t.rank() % 2 == 0) {
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             ncclSum, other, stream));
+  }
+  t.Barrier();
+  t.Abort(doomed);
+  t.Wait(stuck);
+  if (t.rank() % 2 == 1) {
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             ncclSum, other, stream));
+  }
+  buffers.receive.Expect(t.size(), "the sum of the other communicator");
+  t.Destroy(other);
+}
+
+void RevokedIsOverForCollectives(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  Works(t, comm);
+  t.Barrier();
+  NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  t.Settle(comm);
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  NCCL_RETURNS(t, ncclInvalidUsage,
+               ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             ncclSum, comm, stream));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommFinalize(comm));
+  t.Destroy(comm);
+}
+
+void RevokeStopsWorkInFlight(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  if (!t.is_root()) {
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             ncclSum, comm, stream));
+  }
+  t.Barrier();
+  NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  t.Settle(comm);
+  t.Wait(stream);
+  t.Destroy(comm);
+}
+
+void RevokedMayStillSplit(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  t.Settle(comm);
+  t.Barrier();
+  ncclComm_t child = nullptr;
+  NCCL_OK(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr));
+  t.Own(child);
+  Works(t, child);
+  t.Destroy(child);
+  t.Destroy(comm);
+}
+
+void RevokedMayStillShrink(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  t.Settle(comm);
+  t.Barrier();
+  if (!t.is_root()) {
+    int excluded[] = {0};
+    ncclComm_t child = nullptr;
+    NCCL_OK(t, ncclCommShrink(comm, excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT));
+    t.Own(child);
+    Works(t, child, t.rank() - 1, t.size() - 1);
+    t.Destroy(child);
+  }
+  t.Barrier();
+  t.Destroy(comm);
+}
+
+void RevokeTakesNoFlagsAndActsOnce(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommRevoke(comm, 1));
+  NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+  t.Settle(comm);
+  t.Destroy(comm);
+}
+
+// As PyTorch's watchdog does, all the time, beside the thread that works.
+void AsyncErrorMayBeAskedByAnotherThread(Test& t) {
+  ncclComm_t comm = t.World();
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::atomic<int> asked{0};
+  std::thread watchdog([&] {
+    while (!stop) {
+      ncclResult_t state = ncclInternalError;
+      if (ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclSuccess) ++wrong;
+      ++asked;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+  for (int i = 0; i < 20; ++i) Works(t, comm);
+  t.Until([&] { return asked > 100; }, "the watchdog to ask a hundred times");
+  stop = true;
+  watchdog.join();
+  t.ExpectEqual(0, wrong.load(), "answers that were not ncclSuccess");
+}
+
+void ManyCommunicatorsAtOnce(Test& t) {
+  constexpr int kMany = 100;
+  std::vector<ncclComm_t> comms;
+  for (int i = 0; t.ok() && i < kMany; ++i) comms.push_back(t.NewWorld());
+  for (int i = 0; t.ok() && i < kMany; i += 9) Works(t, comms[i]);
+  for (ncclComm_t comm : comms) t.Destroy(comm);
+}
+
+void CommunicatorsComeAndGo(Test& t) {
+  for (int i = 0; t.ok() && i < 30; ++i) {
+    ncclComm_t comm = t.NewWorld();
+    Works(t, comm);
+    t.Destroy(comm);
+  }
+}
+
+void ACommunicatorOfOne(Test& t) {
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  NCCL_OK(t, ncclGetUniqueId(&id));
+  NCCL_OK(t, ncclCommInitRank(&comm, 1, id, 0));
+  t.Own(comm);
+  const Group alone{comm, 0, 1, t.NewStream()};
+  CallBuffers buffers(&t, 4096);
+  for (const Collective& collective : Collectives()) {
+    for (bool in_place : {false, true}) {
+      if (in_place && !collective.has_in_place) continue;
+      buffers.Check({collective.kind, &TypeOf(ncclFloat32), ncclAvg, 1000, 0}, {in_place, 0}, alone,
+                    7);
+    }
+  }
+  t.Destroy(comm);
+}
+
+// The device that is current at init is the communicator's for good.
+void TheDeviceIsTheCurrentOneAtInit(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  const int other = (t.self().device + 1) % t.self().visible_devices;
+  CUDA_OK(t, cudaSetDevice(other));
+  int device = -1;
+  NCCL_OK(t, ncclCommCuDevice(comm, &device));
+  t.ExpectEqual(t.self().device, device, "ncclCommCuDevice after another device became current");
+  CUDA_OK(t, cudaSetDevice(t.self().device));
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  CUDA_OK(t, cudaSetDevice(other));
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  int current = -1;
+  CUDA_OK(t, cudaGetDevice(&current));
+  t.ExpectEqual(other, current, "the current device after a call");
+  CUDA_OK(t, cudaSetDevice(t.self().device));
+  buffers.receive.Expect(t.size(), "the sum");
+  t.Destroy(comm);
+}
+
+}  // namespace
+
+void AddLifeCycleTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
+    table->push_back({.group = "life_cycle", .name = name, .run = run, .min_ranks = min_ranks});
+  };
+  add("questions_are_answered", QuestionsAreAnswered);
+  add("null_is_accepted_by_all_ends", NullIsAcceptedByAllEnds);
+  add("finalize_then_destroy", FinalizeThenDestroy);
+  add("a_second_finalize_is_invalid_argument", ASecondFinalizeIsInvalidArgument);
+  add("destroy_without_finalize", DestroyWithoutFinalize);
+  add("destroy_of_an_unused_communicator", DestroyOfAnUnusedCommunicator);
+  add("finalize_flushes_what_was_issued", FinalizeFlushesWhatWasIssued);
+  add("destroy_flushes_what_was_issued", DestroyFlushesWhatWasIssued);
+  add("abort_of_an_idle_communicator", AbortOfAnIdleCommunicator);
+  add("abort_ends_work_in_flight_and_releases_streams", AbortEndsWorkInFlightAndReleasesStreams, 2);
+  add("abort_behind_a_gate", AbortBehindAGate);
+  add("abort_leaves_other_communicators_alone", AbortLeavesOtherCommunicatorsAlone, 2);
+  add("revoked_is_over_for_collectives", RevokedIsOverForCollectives);
+  add("revoke_stops_work_in_flight", RevokeStopsWorkInFlight, 2);
+  add("revoked_may_still_split", RevokedMayStillSplit);
+  add("revoked_may_still_shrink", RevokedMayStillShrink, 2);
+  add("revoke_takes_no_flags_and_acts_once", RevokeTakesNoFlagsAndActsOnce);
+  add("async_error_may_be_asked_by_another_thread", AsyncErrorMayBeAskedByAnotherThread);
+  add("many_communicators_at_once", ManyCommunicatorsAtOnce);
+  add("communicators_come_and_go", CommunicatorsComeAndGo);
+  add("a_communicator_of_one", ACommunicatorOfOne);
+  add("the_device_is_the_current_one_at_init", TheDeviceIsTheCurrentOneAtInit);
+}
+
+}  // namespace conformance

@@ -1,0 +1,180 @@
+// Communicators with blocking = 0: calls return at once, ncclCommGetAsyncError tells the rest.
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 10'000;
+
+ncclConfig_t NonBlocking() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+// A call on a non-blocking communicator may have ended already, or not.
+bool Goes(Test& t, ncclResult_t result, const char* call,
+          const Location& where = Location::current()) {
+  return t.ok() && (result == ncclInProgress || t.ExpectResult(ncclSuccess, result, call, where));
+}
+
+ncclComm_t NewWorld(Test& t) {
+  if (!t.ok()) return nullptr;
+  const ncclUniqueId id = t.SharedId();
+  ncclConfig_t config = NonBlocking();
+  ncclComm_t comm = nullptr;
+  if (!t.ok()) return nullptr;
+  Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config), "ncclCommInitRankConfig");
+  EXPECT_THAT(t, comm != nullptr, "a communicator at once from a non-blocking init");
+  t.Own(comm);
+  t.Settle(comm);
+  return comm;
+}
+
+bool SumWorks(Test& t, ncclComm_t comm) {
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  if (!t.ok()) return false;
+  Goes(t,
+       ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum, comm,
+                     stream),
+       "ncclAllReduce");
+  return t.Settle(comm) && buffers.receive.Expect(t.size(), "the sum");
+}
+
+void InitSettlesAndCollectivesWork(Test& t) {
+  ncclComm_t comm = NewWorld(t);
+  SumWorks(t, comm);
+  SumWorks(t, comm);
+  t.Destroy(comm);
+}
+
+// The last rank does not come until the others have looked.
+void InitReturnsWhileOthersAreMissing(Test& t) {
+  const ncclUniqueId id = t.SharedId();
+  ncclConfig_t config = NonBlocking();
+  ncclComm_t comm = nullptr;
+  const bool late = t.rank() == t.size() - 1;
+  const auto init = [&] {
+    if (!t.ok()) return;
+    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+         "ncclCommInitRankConfig");
+    t.Own(comm);
+  };
+  if (!late) {
+    init();
+    ncclResult_t state = ncclSuccess;
+    NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
+    t.ExpectEqual(ncclInProgress, state, "the state while a rank is missing");
+  }
+  t.Barrier();
+  if (late) init();
+  t.Settle(comm);
+  SumWorks(t, comm);
+  t.Destroy(comm);
+}
+
+void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
+  const ncclUniqueId id = t.SharedId();
+  ncclConfig_t config = NonBlocking();
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  if (!t.is_root() && t.ok()) {
+    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+         "ncclCommInitRankConfig");
+    t.Own(comm);
+    int count = 0;
+    NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(comm, &count));
+    NCCL_RETURNS(t, ncclInvalidArgument,
+                 ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                               ncclSum, comm, stream));
+  }
+  t.Barrier();
+  // NCCL leaves it open what becomes of a communicator that was used too early: it is aborted.
+  t.Abort(comm);
+  Works(t, t.World());
+}
+
+void AbortDuringInit(Test& t) {
+  const ncclUniqueId id = t.SharedId();
+  ncclConfig_t config = NonBlocking();
+  if (!t.is_root() && t.ok()) {
+    ncclComm_t comm = nullptr;
+    Goes(t, ncclCommInitRankConfig(&comm, t.size(), id, t.rank(), &config),
+         "ncclCommInitRankConfig");
+    NCCL_OK(t, ncclCommAbort(comm));
+  }
+  t.Barrier();
+  Works(t, t.World());
+}
+
+void FinalizeSettles(Test& t) {
+  ncclComm_t comm = NewWorld(t);
+  SumWorks(t, comm);
+  if (t.ok()) Goes(t, ncclCommFinalize(comm), "ncclCommFinalize");
+  t.Settle(comm);
+  t.Destroy(comm);
+}
+
+void AGroupMayEndInProgress(Test& t) {
+  ncclComm_t comm = NewWorld(t);
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  NCCL_OK(t, ncclGroupStart());
+  if (t.ok()) {
+    Goes(t,
+         ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                       comm, stream),
+         "ncclAllReduce");
+  }
+  if (t.ok()) Goes(t, ncclGroupEnd(), "ncclGroupEnd");
+  t.Settle(comm);
+  buffers.receive.Expect(t.size(), "the sum");
+  t.Destroy(comm);
+}
+
+void SplitSetsTheChildAtOnceAndSettles(Test& t) {
+  ncclComm_t comm = NewWorld(t);
+  ncclComm_t child = nullptr;
+  if (t.ok()) Goes(t, ncclCommSplit(comm, 0, t.rank(), &child, nullptr), "ncclCommSplit");
+  t.Settle(comm);
+  t.Until([&] { return child != nullptr; }, "the child of a non-blocking split");
+  t.Own(child);
+  t.Settle(child);
+  SumWorks(t, child);
+  t.Destroy(child);
+  t.Destroy(comm);
+}
+
+// Jobs that make communicators cannot wait for some and not for others.
+void JobsOfBothKindsDoNotMixInAGroup(Test& t) {
+  ncclComm_t blocking = t.NewWorld();
+  ncclComm_t comm = NewWorld(t);
+  ncclComm_t children[2] = {};
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclCommSplit(blocking, 0, t.rank(), &children[0], nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommSplit(comm, 0, t.rank(), &children[1], nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
+}
+
+}  // namespace
+
+void AddNonBlockingTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
+    table->push_back({.group = "non_blocking", .name = name, .run = run, .min_ranks = min_ranks});
+  };
+  add("init_settles_and_collectives_work", InitSettlesAndCollectivesWork);
+  add("init_returns_while_others_are_missing", InitReturnsWhileOthersAreMissing, 2);
+  add("use_before_it_is_ready_is_invalid_argument", UseBeforeItIsReadyIsInvalidArgument, 2);
+  add("abort_during_init", AbortDuringInit, 2);
+  add("finalize_settles", FinalizeSettles);
+  add("a_group_may_end_in_progress", AGroupMayEndInProgress);
+  add("split_sets_the_child_at_once_and_settles", SplitSetsTheChildAtOnceAndSettles);
+  add("jobs_of_both_kinds_do_not_mix_in_a_group", JobsOfBothKindsDoNotMixInAGroup);
+}
+
+}  // namespace conformance

@@ -1,0 +1,193 @@
+// Streams: the call does not wait for the work, the work keeps the stream's order, and any stream
+// will do.
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 20'000;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+
+void AllReduceOn(Test& t, cudaStream_t stream) {
+  ncclComm_t comm = t.World();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(t.rank() + 1);
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  buffers.receive.Expect(SumOfRanks(t.size()), "the sum");
+}
+
+void TheLegacyStream(Test& t) {
+  AllReduceOn(t, nullptr);
+  AllReduceOn(t, cudaStreamLegacy);
+}
+
+void ThePerThreadStream(Test& t) { AllReduceOn(t, cudaStreamPerThread); }
+
+void ABlockingStream(Test& t) { AllReduceOn(t, t.NewStream(cudaStreamDefault)); }
+
+void TheCallDoesNotWaitForTheWork(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  Gate* gate = t.NewGate(stream);
+  // Would the call wait, it would wait for ever: the gate opens behind it.
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  t.ExpectBusy(stream, "what stands before the operation is held back");
+  gate->Open();
+  buffers.receive.Expect(t.size(), "the sum");
+}
+
+void TheCallDoesNotWaitForOtherRanks(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  const auto call = [&] {
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
+                             ncclSum, comm, stream));
+  };
+  if (!t.is_root()) {
+    call();
+    t.ExpectBusy(stream, "rank 0 has not called yet");
+  }
+  t.Barrier();
+  if (t.is_root()) call();
+  buffers.receive.Expect(t.size(), "the sum");
+}
+
+// Work, a copy before and a copy after, all in the order of the stream.
+void WorkKeepsTheOrderOfItsStream(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffer source(t, kCount, stream);
+  IntBuffers buffers(t, kCount, stream);
+  IntBuffer copy(t, kCount, stream);
+  source.Fill(5);
+  buffers.send.Fill(-1);
+  t.Wait(stream);
+  Gate* gate = t.NewGate(stream);
+  CUDA_OK(t, cudaMemcpyAsync(buffers.send.data(), source.data(), kBytes, cudaMemcpyDeviceToDevice,
+                             stream));
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  CUDA_OK(t, cudaMemcpyAsync(copy.data(), buffers.receive.data(), kBytes, cudaMemcpyDeviceToDevice,
+                             stream));
+  CUDA_OK(t, cudaMemsetAsync(buffers.receive.data(), 0, kBytes, stream));
+  gate->Open();
+  copy.Expect(5 * t.size(), "the copy of the sum");
+  buffers.receive.Expect(0, "the output that was cleared afterwards");
+}
+
+void EventsCoverTheWork(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  cudaStream_t after = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  IntBuffer copy(t, kCount, after);
+  buffers.send.Fill(3);
+  cudaEvent_t done = nullptr;
+  CUDA_OK(t, cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  CUDA_OK(t, cudaEventRecord(done, stream));
+  CUDA_OK(t, cudaStreamWaitEvent(after, done, 0));
+  CUDA_OK(t, cudaMemcpyAsync(copy.data(), buffers.receive.data(), kBytes, cudaMemcpyDeviceToDevice,
+                             after));
+  copy.Expect(3 * t.size(), "the copy behind the event");
+  CUDA_OK(t, cudaEventDestroy(done));
+}
+
+void AStreamMayBeDestroyedBehindItsWork(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t filling = t.NewStream();
+  IntBuffers buffers(t, kCount, filling);
+  buffers.send.Fill(1);
+  t.Wait(filling);
+  cudaStream_t brief = nullptr;
+  CUDA_OK(t, cudaStreamCreateWithFlags(&brief, cudaStreamNonBlocking));
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                           comm, brief));
+  cudaEvent_t done = nullptr;
+  CUDA_OK(t, cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  CUDA_OK(t, cudaEventRecord(done, brief));
+  CUDA_OK(t, cudaStreamDestroy(brief));
+  t.Until([&] { return cudaEventQuery(done) == cudaSuccess; }, "the destroyed stream's work");
+  buffers.receive.Expect(t.size(), "the sum");
+  CUDA_OK(t, cudaEventDestroy(done));
+}
+
+void AStreamOfItsOwnForEachOperation(Test& t) {
+  constexpr int kStreams = 24;
+  ncclComm_t comm = t.World();
+  std::vector<IntBuffers> all;
+  std::vector<cudaStream_t> streams;
+  for (int i = 0; i < kStreams; ++i) {
+    streams.push_back(t.NewStream());
+    all.emplace_back(t, 100, streams.back()).send.Fill(i);
+  }
+  for (int i = 0; i < kStreams; ++i) {
+    NCCL_OK(t, ncclAllReduce(all[i].send.data(), all[i].receive.data(), 100, ncclInt32, ncclSum,
+                             comm, streams[i]));
+  }
+  for (int i = 0; i < kStreams; ++i) all[i].receive.Expect(i * t.size(), "the sum");
+}
+
+// Ranks post two communicators in opposite orders, on two streams.
+void TwoCommunicatorsInOppositeOrders(Test& t) {
+  ncclComm_t comms[] = {t.World(), t.NewWorld()};
+  cudaStream_t streams[] = {t.NewStream(), t.NewStream()};
+  std::vector<IntBuffers> all;
+  for (int i = 0; i < 2; ++i) all.emplace_back(t, kCount, streams[i]);
+  for (int round = 1; t.ok() && round <= 20; ++round) {
+    for (int i : {t.rank() % 2, 1 - t.rank() % 2}) {
+      all[i].send.Fill(round + i);
+      NCCL_OK(t, ncclAllReduce(all[i].send.data(), all[i].receive.data(), kCount, ncclInt32,
+                               ncclSum, comms[i], streams[i]));
+    }
+    for (int i = 0; i < 2; ++i) all[i].receive.Expect((round + i) * t.size(), "the sum");
+  }
+  t.Destroy(comms[1]);
+}
+
+// More than any queue between the library and the device holds.
+void ThousandsOfOperations(Test& t) {
+  constexpr int kOperations = 3000;
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, 16, stream);
+  buffers.send.Fill(t.rank());
+  for (int i = 0; t.ok() && i < kOperations; ++i) {
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), 16, ncclInt32, ncclMax,
+                             comm, stream));
+  }
+  buffers.receive.Expect(t.size() - 1, "the maximum");
+}
+
+}  // namespace
+
+void AddStreamTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
+    table->push_back({.group = "streams", .name = name, .run = run, .min_ranks = min_ranks});
+  };
+  add("the_legacy_stream", TheLegacyStream);
+  add("the_per_thread_stream", ThePerThreadStream);
+  add("a_blocking_stream", ABlockingStream);
+  add("the_call_does_not_wait_for_the_work", TheCallDoesNotWaitForTheWork);
+  add("the_call_does_not_wait_for_other_ranks", TheCallDoesNotWaitForOtherRanks, 2);
+  add("work_keeps_the_order_of_its_stream", WorkKeepsTheOrderOfItsStream);
+  add("events_cover_the_work", EventsCoverTheWork);
+  add("a_stream_may_be_destroyed_behind_its_work", AStreamMayBeDestroyedBehindItsWork);
+  add("a_stream_of_its_own_for_each_operation", AStreamOfItsOwnForEachOperation);
+  add("two_communicators_in_opposite_orders", TwoCommunicatorsInOppositeOrders, 2);
+  add("thousands_of_operations", ThousandsOfOperations);
+}
+
+}  // namespace conformance
