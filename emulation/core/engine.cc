@@ -63,17 +63,42 @@ std::shared_ptr<Stream> Engine::CreateStream(const StreamOptions& options) {
 
 std::shared_ptr<Stream> Engine::AddStream(const StreamOptions& options) {
   Gpu& gpu = gpus_[options.gpu];
-  const size_t slot = gpu.next_queue++ % static_cast<size_t>(connections_);
-  if (slot == gpu.queues.size()) gpu.queues.push_back(std::make_unique<HardwareQueue>());
-  auto stream = std::make_shared<Stream>(next_stream_id_++, options, gpu.queues[slot].get());
+  auto stream =
+      std::make_shared<Stream>(next_stream_id_++, options, ChooseQueue(gpu, options.apart));
   std::erase_if(gpu.streams, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   gpu.streams.push_back(stream);
   return stream;
 }
 
+HardwareQueue* Engine::ChooseQueue(Gpu& gpu, bool apart) {
+  if (apart) {
+    gpu.queues_apart.push_back(std::make_unique<HardwareQueue>());
+    return gpu.queues_apart.back().get();
+  }
+  const size_t slot = gpu.next_queue++ % static_cast<size_t>(connections_);
+  if (slot == gpu.queues.size()) gpu.queues.push_back(std::make_unique<HardwareQueue>());
+  return gpu.queues[slot].get();
+}
+
 Point Engine::Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
                       bool caller_waits) {
   const Lock lock = Acquire();
+  return Append(stream, std::move(work), std::move(after), caller_waits);
+}
+
+std::vector<Point> Engine::EnqueueAll(std::vector<Enqueueing> items) {
+  const Lock lock = Acquire();
+  std::vector<Point> points;
+  points.reserve(items.size());
+  for (Enqueueing& item : items) {
+    for (const size_t earlier : item.after_items) item.after.push_back(points[earlier]);
+    points.push_back(Append(item.stream, std::move(item.work), std::move(item.after), false));
+  }
+  return points;
+}
+
+Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
+                     bool caller_waits) {
   ++activity_;
   const Point point{stream, ++stream->enqueued_};
   AddLegacyOrder(*stream, &after);
@@ -139,7 +164,7 @@ std::vector<Point> Engine::PendingOfGpu(int gpu) {
   std::vector<Point> points;
   for (const std::weak_ptr<Stream>& weak : gpus_[gpu].streams) {
     std::shared_ptr<Stream> stream = weak.lock();
-    if (stream == nullptr) continue;
+    if (stream == nullptr || stream->options.apart) continue;
     const uint64_t last = stream->enqueued_;
     points.push_back({std::move(stream), last});
   }

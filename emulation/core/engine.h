@@ -46,6 +46,7 @@ struct StreamOptions {
   StreamKind kind = StreamKind::kCreated;
   bool blocking = true;  // takes part in the legacy default stream's rule
   int priority = 0;      // kept for questions; queues are served alike
+  bool apart = false;    // our own: has a queue for itself, and no synchronisation waits for it
 };
 
 struct HardwareQueue {
@@ -80,6 +81,14 @@ class Stream {
   uint64_t completed_ = 0;
 };
 
+// One of several pieces of work that are enqueued together.
+struct Enqueueing {
+  std::shared_ptr<Stream> stream;
+  Work work;
+  std::vector<Point> after;
+  std::vector<size_t> after_items;  // positions of earlier pieces
+};
+
 class Engine {
  public:
   Engine(int gpus, int connections);
@@ -92,6 +101,9 @@ class Engine {
   // ENSURES: the returned point is reached once the work is done.
   Point Enqueue(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after = {},
                 bool caller_waits = false);
+  // Appends all of them in this order, with nothing of other threads in between.
+  // ENSURES: one point for each.
+  std::vector<Point> EnqueueAll(std::vector<Enqueueing> items);
   std::shared_ptr<Record> EnqueueRecord(const std::shared_ptr<Stream>& stream);
 
   // What a synchronisation with a stream, or with a whole GPU, has to wait for.
@@ -108,6 +120,7 @@ class Engine {
   using Lock = std::unique_lock<std::mutex>;
   struct Gpu {
     std::vector<std::unique_ptr<HardwareQueue>> queues;
+    std::vector<std::unique_ptr<HardwareQueue>> queues_apart;
     std::shared_ptr<Stream> legacy;
     std::vector<std::weak_ptr<Stream>> streams;
     size_t next_queue = 0;
@@ -123,6 +136,9 @@ class Engine {
 
   // All below: the lock is held, and held again on return.
   std::shared_ptr<Stream> AddStream(const StreamOptions& options);
+  HardwareQueue* ChooseQueue(Gpu& gpu, bool apart);
+  Point Append(const std::shared_ptr<Stream>& stream, Work work, std::vector<Point> after,
+               bool caller_waits);
   void AddLegacyOrder(const Stream& stream, std::vector<Point>* after);
   static bool Reached(const Point& point) { return point.stream->completed_ >= point.number; }
   static bool AllReached(std::span<const Point> points);

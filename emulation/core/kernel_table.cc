@@ -92,29 +92,32 @@ void KernelTable::LoadObject(const std::string& path) {
   }
 }
 
-std::function<void()> PrepareLaunch(std::shared_ptr<const HostKernel> kernel,
-                                    const MccsEmulatedLaunch& launch, void* const* arguments) {
-  size_t total = 0;
-  for (const uint32_t bytes : kernel->argument_bytes) total += RoundUp(bytes);
-  // Aligned by the unit: an argument may be a vector type.
+// Aligned by the unit: an argument may be a vector type.
+struct PreparedLaunch::Arguments {
   struct alignas(kArgumentAlignment) Unit {
     std::byte bytes[kArgumentAlignment];
   };
-  auto copies = std::make_shared<std::vector<Unit>>(total / kArgumentAlignment);
+  std::vector<Unit> copies;
+  std::vector<void*> pointers;
+};
+
+PreparedLaunch::PreparedLaunch(std::shared_ptr<const HostKernel> kernel,
+                               const MccsEmulatedLaunch& launch, void* const* arguments)
+    : kernel_(std::move(kernel)), launch_(launch), arguments_(std::make_shared<Arguments>()) {
+  size_t total = 0;
+  for (const uint32_t bytes : kernel_->argument_bytes) total += RoundUp(bytes);
+  arguments_->copies.resize(total / kArgumentAlignment);
   size_t at = 0;
-  for (size_t i = 0; i < kernel->argument_bytes.size(); ++i) {
-    memcpy(copies->data() + at, arguments[i], kernel->argument_bytes[i]);
-    at += RoundUp(kernel->argument_bytes[i]) / kArgumentAlignment;
+  for (size_t i = 0; i < kernel_->argument_bytes.size(); ++i) {
+    void* copy = arguments_->copies.data() + at;
+    memcpy(copy, arguments[i], kernel_->argument_bytes[i]);
+    arguments_->pointers.push_back(copy);
+    at += RoundUp(kernel_->argument_bytes[i]) / kArgumentAlignment;
   }
-  return [kernel = std::move(kernel), launch, copies = std::move(copies)] {
-    std::vector<void*> pointers;
-    size_t unit = 0;
-    for (const uint32_t bytes : kernel->argument_bytes) {
-      pointers.push_back(copies->data() + unit);
-      unit += RoundUp(bytes) / kArgumentAlignment;
-    }
-    kernel->run(&launch, pointers.data());
-  };
 }
+
+void PreparedLaunch::operator()() const { kernel_->run(&launch_, arguments_->pointers.data()); }
+
+void** PreparedLaunch::arguments() const { return arguments_->pointers.data(); }
 
 }  // namespace mccs::emulation

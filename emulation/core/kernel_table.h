@@ -55,10 +55,25 @@ class KernelTable {
   std::set<std::string> missed_;
 };
 
-// The work of one launch: a call of the host version with copies of the arguments, made now.
-// REQUIRES: `arguments` holds a pointer for each argument of `kernel`.
-std::function<void()> PrepareLaunch(std::shared_ptr<const HostKernel> kernel,
-                                    const MccsEmulatedLaunch& launch, void* const* arguments);
+// One launch: a kernel's host version with copies of the arguments, made when it was prepared.
+// Copies of it share those.
+class PreparedLaunch {
+ public:
+  // REQUIRES: `arguments` holds a pointer for each argument of `kernel`.
+  PreparedLaunch(std::shared_ptr<const HostKernel> kernel, const MccsEmulatedLaunch& launch,
+                 void* const* arguments);
+
+  void operator()() const;
+  const MccsEmulatedLaunch& launch() const { return launch_; }
+  // A pointer to each argument's copy. LIFETIME: as long as a copy of this launch.
+  void** arguments() const;
+
+ private:
+  struct Arguments;
+  std::shared_ptr<const HostKernel> kernel_;
+  MccsEmulatedLaunch launch_;
+  std::shared_ptr<Arguments> arguments_;
+};
 
 }  // namespace mccs::emulation
 

@@ -19,20 +19,15 @@
 #include <vector>
 
 #include "emulation/core/engine.h"
+#include "emulation/core/event.h"
 #include "emulation/core/gpu.h"
+#include "emulation/core/graph_state.h"
 #include "emulation/core/handle_table.h"
 #include "emulation/core/kernel_table.h"
 #include "emulation/core/memory_map.h"
 #include "emulation/core/options.h"
 
 namespace mccs::emulation {
-
-struct Event {
-  unsigned flags = 0;
-  int gpu = 0;
-  std::mutex mutex;
-  std::shared_ptr<Record> last;  // guarded; null before the first cuEventRecord
-};
 
 // The primary context of one GPU; its address is the CUcontext.
 struct Context {
@@ -64,6 +59,7 @@ struct Process {
   PeerAccess peers;
   HandleTable<Stream> streams;
   HandleTable<Event> events;
+  GraphState graphs{&engine};
 };
 
 // What one thread has chosen.

@@ -136,7 +136,10 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 CUresult cuCtxSynchronize(void) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
+  const auto refused = session.process->graphs.Refuse(
+      [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
+  if (refused) return *refused;
   mccs::emulation::WaitForGpu(session);
   return CUDA_SUCCESS;
 }

@@ -26,50 +26,14 @@ CUresult Copy(CUstream stream, void* to, End to_end, const void* from, End from_
   return SubmitCopy(stream, std::move(request));
 }
 
-// One side of a two-dimensional copy. Empty for arrays, which the emulation has none of.
-struct Plane {
-  std::byte* start = nullptr;
-  End end = End::kAny;
-};
-std::optional<Plane> FindPlane(CUmemorytype type, const void* host, CUdeviceptr device,
-                               size_t x_bytes, size_t y, size_t pitch) {
-  Plane plane;
-  switch (type) {
-    case CU_MEMORYTYPE_HOST:
-      plane = {static_cast<std::byte*>(const_cast<void*>(host)), End::kHost};
-      break;
-    case CU_MEMORYTYPE_DEVICE:
-      plane = {static_cast<std::byte*>(Address(device)), End::kDevice};
-      break;
-    case CU_MEMORYTYPE_UNIFIED:
-      plane = {static_cast<std::byte*>(Address(device)), End::kAny};
-      break;
-    default:
-      return std::nullopt;
-  }
-  plane.start += y * pitch + x_bytes;
-  return plane;
-}
-
-CUresult Copy2D(CUstream stream, const CUDA_MEMCPY2D* copy, bool asynchronous) {
+// `copy`: in two or three dimensions.
+template <typename Description>
+CUresult CopyPlanes(CUstream stream, const Description* copy, bool asynchronous) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto to = FindPlane(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes,
-                            copy->dstY, copy->dstPitch);
-  const auto from = FindPlane(copy->srcMemoryType, copy->srcHost, copy->srcDevice,
-                              copy->srcXInBytes, copy->srcY, copy->srcPitch);
-  if (!to || !from) return CUDA_ERROR_NOT_SUPPORTED;
-  CopyRequest request;
-  request.rows = {.to = to->start,
-                  .from = from->start,
-                  .row_bytes = copy->WidthInBytes,
-                  .rows = copy->Height,
-                  .to_pitch = copy->dstPitch == 0 ? copy->WidthInBytes : copy->dstPitch,
-                  .from_pitch = copy->srcPitch == 0 ? copy->WidthInBytes : copy->srcPitch,
-                  .staged = nullptr};
-  request.to = to->end;
-  request.from = from->end;
-  request.asynchronous = asynchronous;
-  return SubmitCopy(stream, std::move(request));
+  auto request = mccs::emulation::RequestOf(*copy);
+  if (!request) return CUDA_ERROR_NOT_SUPPORTED;
+  request->asynchronous = asynchronous;
+  return SubmitCopy(stream, std::move(*request));
 }
 
 CUresult Fill(CUstream stream, CUdeviceptr to, uint32_t value, uint32_t element_bytes,
@@ -145,9 +109,11 @@ MCCS_MOVE(cuMemcpyPeer, (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext,
 MCCS_MOVE_ASYNC(cuMemcpyPeerAsync, MCCS_COPY_WITHIN, CUdeviceptr to, CUcontext, CUdeviceptr from,
                 CUcontext, size_t bytes)
 
-MCCS_MOVE(cuMemcpy2D, (const CUDA_MEMCPY2D* copy), Copy2D(stream, copy, asynchronous))
-MCCS_MOVE(cuMemcpy2DUnaligned, (const CUDA_MEMCPY2D* copy), Copy2D(stream, copy, asynchronous))
-MCCS_MOVE_ASYNC(cuMemcpy2DAsync, Copy2D(stream, copy, asynchronous), const CUDA_MEMCPY2D* copy)
+MCCS_MOVE(cuMemcpy2D, (const CUDA_MEMCPY2D* copy), CopyPlanes(stream, copy, asynchronous))
+MCCS_MOVE(cuMemcpy2DUnaligned, (const CUDA_MEMCPY2D* copy), CopyPlanes(stream, copy, asynchronous))
+MCCS_MOVE_ASYNC(cuMemcpy2DAsync, CopyPlanes(stream, copy, asynchronous), const CUDA_MEMCPY2D* copy)
+MCCS_MOVE(cuMemcpy3D, (const CUDA_MEMCPY3D* copy), CopyPlanes(stream, copy, asynchronous))
+MCCS_MOVE_ASYNC(cuMemcpy3DAsync, CopyPlanes(stream, copy, asynchronous), const CUDA_MEMCPY3D* copy)
 
 #define MCCS_FILL(bytes) Fill(stream, to, value, bytes, count, asynchronous)
 MCCS_MOVE(cuMemsetD8, (CUdeviceptr to, unsigned char value, size_t count), MCCS_FILL(1))

@@ -16,6 +16,10 @@
 #define MCCS_ENTER_CONTEXT(session)   \
   ::mccs::emulation::Session session; \
   if (const CUresult entered = session.EnterContext(); entered != CUDA_SUCCESS) return entered
+// For calls that may wait for streams on their way: refused while some captures forbid them.
+#define MCCS_ENTER_UNSAFE(session) \
+  MCCS_ENTER_CONTEXT(session);     \
+  if (const auto refused = ::mccs::emulation::RefuseUnsafe(session)) return *refused
 
 // Defines the variant of `name` whose stream 0 is the thread's own. `suffix`: ptsz for functions
 // that take a stream, ptds for those that use the default one. The parameters are in parentheses,
@@ -43,6 +47,17 @@ inline CUstream OwnStream(CUstream stream) {
 
 // Waits for a whole GPU, as a free does.
 void WaitForGpu(const Session& session);
+
+inline std::optional<CUresult> RefuseUnsafe(const Session& session) {
+  return session.process->graphs.Refuse(
+      [](CaptureTable& captures) { return captures.RefuseUnsafe(CurrentThread().capture_mode); });
+}
+
+// For calls that ask after a stream or wait for it.
+inline std::optional<CUresult> RefuseIfCapturing(const Session& session, const Stream& stream) {
+  return session.process->graphs.Refuse(
+      [&stream](CaptureTable& captures) { return captures.RefuseUseOf(stream); });
+}
 
 }  // namespace mccs::emulation
 

@@ -9,8 +9,21 @@
 using mccs::emulation::Event;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Record;
+using mccs::emulation::RecordEvent;
+using mccs::emulation::RefuseUnsafe;
+using mccs::emulation::Session;
 
 namespace {
+
+// For calls that ask after an event or wait for it.
+std::optional<CUresult> RefuseIfCaptured(const Session& session, Event& event) {
+  {
+    std::lock_guard lock(event.mutex);
+    if (event.captured == nullptr) return std::nullopt;
+  }
+  std::lock_guard lock(session.process->graphs.mutex);
+  return session.process->graphs.captures.RefuseUseOf(event);
+}
 
 std::shared_ptr<Record> LastRecord(Event& event) {
   std::lock_guard lock(event.mutex);
@@ -50,9 +63,15 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
   const auto found = session.FindStream(stream);
   if (recorded == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (recorded->gpu != found->options.gpu) return CUDA_ERROR_INVALID_HANDLE;
+  const auto captured = session.process->graphs.Refuse([&](auto& captures) {
+    if ((flags & CU_EVENT_RECORD_EXTERNAL) == 0) return captures.Record(*found, recorded);
+    return captures.Take(*found, [&] { return RecordEvent{recorded}; });
+  });
+  if (captured) return *captured;
   auto record = session.process->engine.EnqueueRecord(found);
   std::lock_guard lock(recorded->mutex);
   recorded->last = std::move(record);
+  recorded->captured = nullptr;
   return CUDA_SUCCESS;
 }
 MCCS_PER_THREAD(cuEventRecordWithFlags, ptsz, (CUevent event, CUstream stream, unsigned int flags),
@@ -67,6 +86,8 @@ CUresult cuEventQuery(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCaptured(session, *found)) return *refused;
+  if (const auto refused = RefuseUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record == nullptr) return CUDA_SUCCESS;
   const bool reached = session.process->engine.Poll({&record->point, 1});
@@ -77,6 +98,8 @@ CUresult cuEventSynchronize(CUevent event) {
   MCCS_ENTER(session);
   const auto found = session.process->events.Find(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCaptured(session, *found)) return *refused;
+  if (const auto refused = RefuseUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record != nullptr) session.process->engine.Wait({&record->point, 1});
   return CUDA_SUCCESS;
@@ -90,6 +113,9 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   if (first == nullptr || second == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
     return CUDA_ERROR_INVALID_HANDLE;
+  }
+  for (Event* event : {first.get(), second.get()}) {
+    if (const auto refused = RefuseIfCaptured(session, *event)) return *refused;
   }
   const std::shared_ptr<Record> from = LastRecord(*first);
   const std::shared_ptr<Record> to = LastRecord(*second);

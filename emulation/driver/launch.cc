@@ -1,11 +1,13 @@
 // Modules, functions and launches. There is no code in the emulation's modules: a function is a
 // name, and a launch runs the host version that is registered under it.
 
-#include <cstring>
+#include "emulation/driver/launch.h"
 
-#include "emulation/driver/entry.h"
+#include <cstring>
+#include <utility>
 
 using mccs::emulation::HostKernel;
+using mccs::emulation::KernelCall;
 using mccs::emulation::NamedKernel;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Session;
@@ -29,25 +31,44 @@ const NamedKernel* Named(const Session& session, const void* handle) {
   return static_cast<const NamedKernel*>(handle);
 }
 
-CUresult Launch(CUfunction function, MccsEmulatedLaunch launch, CUstream stream, void** parameters,
-                void** extra) {
+CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream stream,
+                void** parameters, void** extra) {
   MCCS_ENTER_CONTEXT(session);
-  const NamedKernel* name = Named(session, function);
   const auto found = session.FindStream(stream);
-  if (name == nullptr || found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  session.gpu = found->options.gpu;
+  std::optional<KernelCall> call;
+  const CUresult known =
+      mccs::emulation::PrepareCall(session, function, launch, parameters, extra, &call);
+  if (known != CUDA_SUCCESS) return known;
+  const auto captured = session.process->graphs.Take(*found, [&] { return std::move(*call); });
+  if (captured) return *captured;
+  session.process->engine.Enqueue(found, mccs::emulation::ProgramCode{std::move(call->launch)});
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+namespace mccs::emulation {
+
+CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLaunch launch,
+                     void** parameters, void** extra, std::optional<KernelCall>* call) {
+  const NamedKernel* name = Named(session, function);
+  if (name == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  for (int i = 0; i < 3; ++i) {
+    if (launch.grid[i] == 0 || launch.block[i] == 0) return CUDA_ERROR_INVALID_VALUE;
+  }
   const std::shared_ptr<const HostKernel> kernel = session.process->kernels.Find(name->name);
   if (kernel == nullptr) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   // One packed buffer instead of pointers: nobody of NCCL's world launches so.
   if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (parameters == nullptr && !kernel->argument_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
-  launch.device = found->options.gpu;
-  session.process->engine.Enqueue(
-      found,
-      mccs::emulation::ProgramCode{mccs::emulation::PrepareLaunch(kernel, launch, parameters)});
+  launch.device = session.gpu;
+  call->emplace(KernelCall{name, PreparedLaunch(kernel, launch, parameters)});
   return CUDA_SUCCESS;
 }
 
-}  // namespace
+}  // namespace mccs::emulation
 
 extern "C" {
 
@@ -143,9 +164,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
                         void** parameters, void** extra) {
-  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
   const MccsEmulatedLaunch launch{
       {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, 0};
   return Launch(function, launch, stream, parameters, extra);

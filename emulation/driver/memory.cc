@@ -3,6 +3,7 @@
 #include "emulation/driver/entry.h"
 
 using mccs::emulation::OwnStream;
+using mccs::emulation::RefuseIfCapturing;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
 using mccs::emulation::Session;
@@ -28,13 +29,13 @@ void WaitForOwner(Session session, const Region& region) {
 extern "C" {
 
 CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return Allocate(session, RegionKind::kDevice, bytes, address);
 }
 
 CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flags) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   if (address == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -43,7 +44,7 @@ CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned int flag
 
 CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t row_bytes, size_t rows,
                          unsigned int element_bytes) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   const bool element_known = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
   if (address == nullptr || pitch == nullptr || !element_known) return CUDA_ERROR_INVALID_VALUE;
   if (row_bytes == 0 || rows == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -53,7 +54,7 @@ CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t row_bytes, 
 }
 
 CUresult cuMemFree(CUdeviceptr address) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   if (address == 0) return CUDA_SUCCESS;
   const std::optional<Region> region = session.process->memory.Find(address);
   if (!region || region->base != address) return CUDA_ERROR_INVALID_VALUE;
@@ -66,6 +67,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
   if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   session.gpu = found->options.gpu;
   return Allocate(session, RegionKind::kPool, bytes, address);
 }
@@ -77,6 +79,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   if (address == 0) return CUDA_SUCCESS;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   mccs::emulation::MemoryMap& memory = session.process->memory;
   const std::optional<Region> region = memory.Find(address);
   if (!region || region->base != address || !region->IsDeviceMemory()) {
@@ -107,7 +110,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
 }
 
 CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   constexpr unsigned kKnown =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (address == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -117,7 +120,7 @@ CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {
 CUresult cuMemAllocHost(void** address, size_t bytes) { return cuMemHostAlloc(address, bytes, 0); }
 
 CUresult cuMemFreeHost(void* address) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   if (address == nullptr) return CUDA_SUCCESS;
   const auto region = session.process->memory.Find(reinterpret_cast<uintptr_t>(address));
   if (!region || region->kind != RegionKind::kHost) return CUDA_ERROR_INVALID_VALUE;
@@ -126,7 +129,7 @@ CUresult cuMemFreeHost(void* address) {
 }
 
 CUresult cuMemHostRegister(void* address, size_t bytes, unsigned int flags) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                               CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -134,7 +137,7 @@ CUresult cuMemHostRegister(void* address, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemHostUnregister(void* address) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   return session.process->memory.Unregister(address);
 }
 
@@ -166,7 +169,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigned int flags) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   if (address == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -174,7 +177,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* address, CUipcMemHandle handle, unsigne
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
-  MCCS_ENTER_CONTEXT(session);
+  MCCS_ENTER_UNSAFE(session);
   const std::optional<Region> region = session.process->memory.Find(address);
   if (!region || region->kind != RegionKind::kImported || region->base != address) {
     return CUDA_ERROR_INVALID_VALUE;

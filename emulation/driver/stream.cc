@@ -4,9 +4,11 @@
 
 #include "emulation/driver/entry.h"
 
+using mccs::emulation::Event;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Point;
 using mccs::emulation::ProgramCode;
+using mccs::emulation::RefuseIfCapturing;
 using mccs::emulation::Session;
 using mccs::emulation::Stream;
 using mccs::emulation::StreamKind;
@@ -24,6 +26,20 @@ CUresult Tell(CUstream stream, Answer* answer, Ask ask) {
   if (answer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *answer = ask(session, *found);
   return CUDA_SUCCESS;
+}
+
+// A wait that has to do with a capture: of the stream, or of the stream that recorded the event.
+std::optional<CUresult> AwaitCaptured(const Session& session, const std::shared_ptr<Stream>& stream,
+                                      const std::shared_ptr<Event>& event, unsigned flags) {
+  bool involved = session.process->graphs.captures.active();
+  if (!involved) {
+    std::lock_guard lock(event->mutex);
+    involved = event->captured != nullptr;
+  }
+  if (!involved) return std::nullopt;
+  std::lock_guard lock(session.process->graphs.mutex);
+  const bool external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+  return session.process->graphs.captures.Await(stream, event, external);
 }
 
 }  // namespace
@@ -54,13 +70,20 @@ CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
 // What the stream has been asked to do, it still does.
 CUresult cuStreamDestroy(CUstream stream) {
   MCCS_ENTER(session);
-  return session.process->streams.Remove(stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<Stream> removed = session.process->streams.Remove(stream);
+  if (removed == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  session.process->graphs.Refuse([&](auto& captures) -> std::optional<CUresult> {
+    captures.Forget(*removed);
+    return std::nullopt;
+  });
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamQuery(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
   return engine.Poll(engine.PendingOf(found)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -70,6 +93,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   MCCS_ENTER_CONTEXT(session);
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
   engine.Wait(engine.PendingOf(found));
   return CUDA_SUCCESS;
@@ -82,6 +106,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   const auto found = session.FindStream(stream);
   const auto waited = session.process->events.Find(event);
   if (found == nullptr || waited == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto captured = AwaitCaptured(session, found, waited, flags)) return *captured;
   std::vector<Point> after;
   {
     std::lock_guard lock(waited->mutex);
@@ -99,6 +124,10 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const auto captured = session.process->graphs.Take(*found, [=] {
+    return mccs::emulation::HostCall{function, data};
+  });
+  if (captured) return *captured;
   session.process->engine.Enqueue(found, ProgramCode{[function, data] { function(data); }});
   return CUDA_SUCCESS;
 }
@@ -111,6 +140,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* d
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const auto found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   session.process->engine.Enqueue(
       found, ProgramCode{[stream, callback, data] { callback(stream, CUDA_SUCCESS, data); }});
   return CUDA_SUCCESS;
@@ -135,25 +165,3 @@ MCCS_STREAM_QUESTION(cuStreamGetFlags, unsigned int,
 MCCS_STREAM_QUESTION(cuStreamGetId, unsigned long long, found.id)
 MCCS_STREAM_QUESTION(cuStreamGetDevice, CUdevice, found.options.gpu)
 MCCS_STREAM_QUESTION(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.gpu))
-// Nothing captures: cuStreamBeginCapture is one of the functions that are not implemented.
-MCCS_STREAM_QUESTION(cuStreamIsCapturing, CUstreamCaptureStatus, CU_STREAM_CAPTURE_STATUS_NONE)
-
-MCCS_STREAM_CALL(cuStreamGetCaptureInfo, cuStreamIsCapturing(stream, status), CUstream stream,
-                 CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*, const CUgraphNode**,
-                 const CUgraphEdgeData**, size_t*)
-
-extern "C" {
-
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*,
-                                   CUgraph*, const CUgraphNode**, size_t*) {
-  return cuStreamIsCapturing(stream, status);
-}
-
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  MCCS_ENTER(session);
-  if (mode == nullptr || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, mccs::emulation::CurrentThread().capture_mode);
-  return CUDA_SUCCESS;
-}
-
-}  // extern "C"

@@ -1,6 +1,8 @@
 // Streams that write words and wait for them.
 
-#include "emulation/driver/entry.h"
+#include <utility>
+
+#include "emulation/driver/words.h"
 #include "proto/fence_page.h"
 
 using mccs::emulation::Comparison;
@@ -9,6 +11,7 @@ using mccs::emulation::Session;
 using mccs::emulation::Stream;
 using mccs::emulation::WaitWord;
 using mccs::emulation::Word;
+using mccs::emulation::WordOperations;
 using mccs::emulation::Work;
 using mccs::emulation::WriteWord;
 
@@ -87,7 +90,7 @@ WordOperation Wide(const Parameters& parameters) {
   return {parameters.address, parameters.value64, true, parameters.flags};
 }
 
-CUresult MakeFromBatch(const Session& session, const CUstreamBatchMemOpParams& operation,
+CUresult MakeOperation(const Session& session, const CUstreamBatchMemOpParams& operation,
                        Work* work) {
   switch (operation.operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -107,16 +110,28 @@ CUresult MakeFromBatch(const Session& session, const CUstreamBatchMemOpParams& o
   }
 }
 
-// `make`: MakeWrite or MakeWait.
-using Maker = CUresult(const Session& session, const WordOperation& operation, Work* work);
-CUresult Submit(CUstream stream, Maker* make, const WordOperation& operation) {
+CUstreamBatchMemOpParams AsBatch(CUstreamBatchMemOpType type, CUdeviceptr address, uint64_t value,
+                                 unsigned flags) {
+  CUstreamBatchMemOpParams operation{};
+  operation.writeValue = {type, address, {}, flags, 0};
+  operation.writeValue.value64 = value;
+  static_assert(sizeof(operation.writeValue) == sizeof(operation.waitValue));
+  return operation;
+}
+
+CUresult Submit(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr address, uint64_t value,
+                unsigned flags) {
   MCCS_ENTER_CONTEXT(session);
   const std::shared_ptr<Stream> found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUstreamBatchMemOpParams operation = AsBatch(type, address, value, flags);
   Work work;
-  if (const CUresult result = make(session, operation, &work); result != CUDA_SUCCESS) {
-    return result;
-  }
+  const CUresult result = MakeOperation(session, operation, &work);
+  if (result != CUDA_SUCCESS) return result;
+  const auto captured = session.process->graphs.Take(*found, [&] {
+    return WordOperations{{work}, {operation}};
+  });
+  if (captured) return *captured;
   session.process->engine.Enqueue(found, std::move(work));
   return CUDA_SUCCESS;
 }
@@ -125,21 +140,38 @@ CUresult Submit(CUstream stream, Maker* make, const WordOperation& operation) {
 CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpParams* operations,
                      unsigned flags) {
   MCCS_ENTER_CONTEXT(session);
-  if (count > kMaxBatch || (count > 0 && operations == nullptr) || flags != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
   const std::shared_ptr<Stream> found = session.FindStream(stream);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::vector<Work> works(count);
-  for (unsigned i = 0; i < count; ++i) {
-    const CUresult result = MakeFromBatch(session, operations[i], &works[i]);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  for (Work& work : works) session.process->engine.Enqueue(found, std::move(work));
+  WordOperations batch;
+  const CUresult result =
+      mccs::emulation::MakeWordOperations(session, count, operations, flags, &batch);
+  if (result != CUDA_SUCCESS) return result;
+  const auto captured = session.process->graphs.Take(*found, [&] { return std::move(batch); });
+  if (captured) return *captured;
+  for (Work& work : batch.works) session.process->engine.Enqueue(found, std::move(work));
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+namespace mccs::emulation {
+
+CUresult MakeWordOperations(const Session& session, unsigned count,
+                            const CUstreamBatchMemOpParams* asked, unsigned flags,
+                            WordOperations* operations) {
+  if (count > kMaxBatch || (count > 0 && asked == nullptr) || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  operations->works.resize(count);
+  if (count > 0) operations->asked.assign(asked, asked + count);
+  for (unsigned i = 0; i < count; ++i) {
+    const CUresult result = MakeOperation(session, asked[i], &operations->works[i]);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace mccs::emulation
 
 // A function under all its names: the second form with its per-thread variant, and the first form,
 // of before CUDA 12, which takes the same parameters.
@@ -147,13 +179,17 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
   MCCS_STREAM_CALL(name##_v2, call, __VA_ARGS__) \
   extern "C" __attribute__((alias(#name "_v2"))) decltype(name##_v2) name
 
-MCCS_BOTH_FORMS(cuStreamWriteValue32, Submit(stream, MakeWrite, {address, value, false, flags}),
+MCCS_BOTH_FORMS(cuStreamWriteValue32,
+                Submit(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags),
                 CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-MCCS_BOTH_FORMS(cuStreamWriteValue64, Submit(stream, MakeWrite, {address, value, true, flags}),
+MCCS_BOTH_FORMS(cuStreamWriteValue64,
+                Submit(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags),
                 CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
-MCCS_BOTH_FORMS(cuStreamWaitValue32, Submit(stream, MakeWait, {address, value, false, flags}),
+MCCS_BOTH_FORMS(cuStreamWaitValue32,
+                Submit(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags),
                 CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags);
-MCCS_BOTH_FORMS(cuStreamWaitValue64, Submit(stream, MakeWait, {address, value, true, flags}),
+MCCS_BOTH_FORMS(cuStreamWaitValue64,
+                Submit(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags),
                 CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
 MCCS_BOTH_FORMS(cuStreamBatchMemOp, SubmitBatch(stream, count, operations, flags), CUstream stream,
                 unsigned int count, CUstreamBatchMemOpParams* operations, unsigned int flags);

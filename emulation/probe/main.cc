@@ -63,7 +63,7 @@ std::optional<Arguments> Parse(int count, char** texts) {
 std::vector<Check> AllChecks() {
   std::vector<Check> all;
   for (const auto& group : {WordChecks(), QueueChecks(), StreamChecks(), EventChecks(),
-                            MemoryChecks(), ProcessChecks()}) {
+                            MemoryChecks(), ProcessChecks(), CaptureChecks(), GraphChecks()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

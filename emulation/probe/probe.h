@@ -43,6 +43,8 @@ std::vector<Check> StreamChecks();
 std::vector<Check> EventChecks();
 std::vector<Check> MemoryChecks();
 std::vector<Check> ProcessChecks();
+std::vector<Check> CaptureChecks();
+std::vector<Check> GraphChecks();
 
 // The text of a failed call, or nothing.
 std::optional<std::string> Problem(const char* call, cudaError_t error);

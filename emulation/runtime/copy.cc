@@ -1,9 +1,11 @@
 // Copies and fills.
 
+#include "emulation/runtime/copy_descriptions.h"
 #include "emulation/runtime/entry.h"
 
 using mccs::emulation::OwnStream;
 using mccs::emulation::Pointer;
+using mccs::emulation::Report;
 using mccs::emulation::WithContext;
 
 namespace {
@@ -109,6 +111,30 @@ MCCS_PER_THREAD(cudaMemcpy2DAsync, ptsz,
                 (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                  size_t height, cudaMemcpyKind kind, cudaStream_t stream),
                 to, to_pitch, from, from_pitch, width, height, kind, OwnStream(stream))
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
+  if (params == nullptr) return Report(cudaErrorInvalidValue);
+  if (params->srcArray != nullptr || params->dstArray != nullptr) {
+    return Report(cudaErrorNotSupported);
+  }
+  return WithContext([=] {
+    const CUDA_MEMCPY3D copy = mccs::emulation::CopyOf(*params);
+    return cuMemcpy3D(&copy);
+  });
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
+  if (params == nullptr) return Report(cudaErrorInvalidValue);
+  if (params->srcArray != nullptr || params->dstArray != nullptr) {
+    return Report(cudaErrorNotSupported);
+  }
+  return WithContext([=] {
+    const CUDA_MEMCPY3D copy = mccs::emulation::CopyOf(*params);
+    return cuMemcpy3DAsync(&copy, stream);
+  });
+}
+MCCS_PER_THREAD(cudaMemcpy3DAsync, ptsz, (const cudaMemcpy3DParms* params, cudaStream_t stream),
+                params, OwnStream(stream))
 
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   return WithContext(

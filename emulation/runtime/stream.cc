@@ -5,14 +5,6 @@
 using mccs::emulation::WithContext;
 using mccs::emulation::WithDriver;
 
-namespace {
-
-CUresult IsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  return cuStreamIsCapturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status));
-}
-
-}  // namespace
-
 extern "C" {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
@@ -69,11 +61,6 @@ MCCS_STREAM_CALL(cudaStreamGetId, cuStreamGetId(stream, id), cudaStream_t stream
                  unsigned long long* id)
 MCCS_STREAM_CALL(cudaStreamGetDevice, cuStreamGetDevice(stream, device), cudaStream_t stream,
                  int* device)
-MCCS_STREAM_CALL(cudaStreamIsCapturing, IsCapturing(stream, status), cudaStream_t stream,
-                 cudaStreamCaptureStatus* status)
-MCCS_STREAM_CALL(cudaStreamGetCaptureInfo, IsCapturing(stream, status), cudaStream_t stream,
-                 cudaStreamCaptureStatus* status, unsigned long long*, cudaGraph_t*,
-                 const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*)
 MCCS_STREAM_CALL(cudaLaunchHostFunc, cuLaunchHostFunc(stream, function, data), cudaStream_t stream,
                  cudaHostFn_t function, void* data)
 // The runtime's callback takes the error as a cudaError_t, whose numbers are the driver's.

@@ -1,0 +1,41 @@
+// Objects of the program that live as long as graphs refer to them (cuUserObjectCreate).
+//
+// A destructor is code of the program that a library's internal thread may run: it never runs
+// inside a call of CUDA, so that the caller may hold any lock (GraphState::Release).
+#ifndef MCCS_EMULATION_CORE_USER_OBJECT_H_
+#define MCCS_EMULATION_CORE_USER_OBJECT_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace mccs::emulation {
+
+struct UserObject {
+  void* pointer = nullptr;
+  CUhostFn destroy = nullptr;
+  std::atomic<uint64_t> references{0};
+};
+
+// References that one graph, or one executable graph, holds. Copying does not count them.
+class UserReferences {
+ public:
+  void Add(const std::shared_ptr<UserObject>& object, uint64_t count);
+  // False where fewer are held.
+  bool Remove(const std::shared_ptr<UserObject>& object, uint64_t count);
+  // As many again, for another holder.
+  UserReferences Duplicate() const;
+  bool empty() const { return counts_.empty(); }
+  // Gives all back and returns the objects that nobody refers to any more.
+  std::vector<std::shared_ptr<UserObject>> ReleaseAll();
+
+ private:
+  std::map<std::shared_ptr<UserObject>, uint64_t> counts_;
+};
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_CORE_USER_OBJECT_H_

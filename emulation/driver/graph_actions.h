@@ -1,0 +1,39 @@
+// From CUDA's descriptions of nodes to what the nodes do, and back.
+#ifndef MCCS_EMULATION_DRIVER_GRAPH_ACTIONS_H_
+#define MCCS_EMULATION_DRIVER_GRAPH_ACTIONS_H_
+
+#include "emulation/driver/entry.h"
+
+namespace mccs::emulation {
+
+// A node that is to be: what it does and where. `session.gpu` is where the caller is.
+struct NodeRequest {
+  NodeAction action = DoNothing{};
+  int gpu = 0;
+};
+
+// REQUIRES: the graphs' lock, and `*request` names the caller's GPU.
+CUresult MakeAction(const Session& session, const CUDA_KERNEL_NODE_PARAMS& params,
+                    NodeRequest* request);
+CUresult MakeAction(const Session& session, const CUDA_MEMCPY3D& params, NodeRequest* request);
+CUresult MakeAction(const Session& session, const CUDA_MEMSET_NODE_PARAMS& params,
+                    NodeRequest* request);
+CUresult MakeAction(const Session& session, const CUDA_HOST_NODE_PARAMS& params,
+                    NodeRequest* request);
+CUresult MakeAction(const Session& session, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params,
+                    NodeRequest* request);
+CUresult MakeChild(const Session& session, CUgraph graph, NodeRequest* request);
+CUresult MakeEventRecord(const Session& session, CUevent event, NodeRequest* request);
+CUresult MakeEventWait(const Session& session, CUevent event, NodeRequest* request);
+// Any of them.
+CUresult MakeAction(const Session& session, const CUgraphNodeParams& params, NodeRequest* request);
+
+void Describe(const KernelCall& call, CUDA_KERNEL_NODE_PARAMS* params);
+void Describe(const CopyRows& copy, CUDA_MEMCPY3D* params);
+void Describe(const FillRows& fill, CUDA_MEMSET_NODE_PARAMS* params);
+void Describe(const HostCall& call, CUDA_HOST_NODE_PARAMS* params);
+void Describe(const WordOperations& words, CUDA_BATCH_MEM_OP_NODE_PARAMS* params);
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_DRIVER_GRAPH_ACTIONS_H_

@@ -1,0 +1,300 @@
+// Stream capture: what becomes a node, how streams join, and which calls are errors.
+
+#include <thread>
+
+#include "emulation/probe/probe.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr size_t kBytes = 4096;
+
+cudaError_t Begin(cudaStream_t stream, cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed) {
+  return cudaStreamBeginCapture(stream, mode);
+}
+
+// The end of a capture that must fail with `expected` and give no graph.
+Outcome EndsWith(cudaStream_t stream, cudaError_t expected) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t error = cudaStreamEndCapture(stream, &graph);
+  PROBE_HOLDS(error == expected, std::string("the end of the capture gave ") +
+                                     cudaGetErrorName(error) + ", not " +
+                                     cudaGetErrorName(expected));
+  PROBE_HOLDS(graph == nullptr, "a capture that failed gave a graph");
+  static_cast<void>(cudaGetLastError());
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
+  PROBE_CALL(cudaStreamIsCapturing(stream, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "the stream went on capturing");
+  return Pass();
+}
+
+#define PROBE_GIVES(expected, call)                                                        \
+  do {                                                                                     \
+    const cudaError_t given = static_cast<cudaError_t>(call);                              \
+    static_cast<void>(cudaGetLastError());                                                 \
+    if (given != (expected)) {                                                             \
+      return ::mccs::probe::Fail(std::string(#call) + " gave " + cudaGetErrorName(given) + \
+                                 ", not " #expected);                                      \
+    }                                                                                      \
+  } while (false)
+
+// The graph of a finished capture has `count` nodes.
+Outcome EndsWithNodes(cudaStream_t stream, size_t count, cudaGraph_t* graph) {
+  size_t found = 0;
+  PROBE_CALL(cudaStreamEndCapture(stream, graph));
+  PROBE_CALL(cudaGraphGetNodes(*graph, nullptr, &found));
+  PROBE_HOLDS(found == count,
+              "the graph has " + std::to_string(found) + " nodes, not " + std::to_string(count));
+  return Pass();
+}
+
+Outcome NothingRuns() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(Begin(stream));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 1, 0));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words + 1), 1, kGeq));
+  PROBE_CALL(cudaMemsetAsync(words + 2, 1, 8, stream));
+  PROBE_CALL(cudaLaunchHostFunc(
+      stream, [](void* word) { StoreWord(static_cast<uint64_t*>(word), 1); }, words + 3));
+  cudaGraph_t graph = nullptr;
+  PROBE_PASSES(EndsWithNodes(stream, 4, &graph));
+  PROBE_HOLDS(Finishes(stream), "the stream is busy after the capture");
+  for (int i = 0; i < 4; ++i) PROBE_HOLDS(LoadWord(words + i) == 0, "captured work ran");
+  PROBE_CALL(cudaGraphDestroy(graph));
+  return Pass();
+}
+
+Outcome InfoIsTold() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaStreamCaptureStatus status{};
+  PROBE_CALL(cudaStreamIsCapturing(stream, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a stream captures from its making");
+  PROBE_CALL(Begin(stream));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* last = nullptr;
+  size_t count = 0;
+  PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &last, nullptr, &count));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusActive && id != 0 && graph != nullptr,
+              "the capture's state is not told");
+  PROBE_HOLDS(count == 1 && last != nullptr, "the last node is not told");
+  cudaGraphNode_t added = nullptr;
+  PROBE_CALL(cudaGraphAddEmptyNode(&added, graph, last, count));
+  PROBE_CALL(cudaStreamUpdateCaptureDependencies(stream, &added, nullptr, 1,
+                                                 cudaStreamSetCaptureDependencies));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, stream));
+  PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count));
+  PROBE_HOLDS(count == 1, "a new node is not the only last one");
+  cudaGraphNode_t before = nullptr;
+  PROBE_CALL(cudaGraphNodeGetDependencies(last[0], &before, nullptr, &count));
+  PROBE_HOLDS(count == 1 && before == added, "a node that was set is not the next one's");
+  cudaGraph_t ended = nullptr;
+  PROBE_PASSES(EndsWithNodes(stream, 3, &ended));
+  PROBE_HOLDS(ended == graph, "the capture ended with another graph");
+  PROBE_GIVES(cudaErrorIllegalState,
+              cudaStreamUpdateCaptureDependencies(stream, nullptr, nullptr, 0,
+                                                  cudaStreamSetCaptureDependencies));
+  return Pass();
+}
+
+Outcome ForksJoin() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_EVENT(fork);
+  PROBE_EVENT(join);
+  PROBE_CALL(Begin(first));
+  PROBE_CALL(cudaMemsetAsync(device, 0, kBytes, first));
+  PROBE_CALL(cudaEventRecord(fork, first));
+  PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
+  cudaStreamCaptureStatus status{};
+  PROBE_CALL(cudaStreamIsCapturing(second, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a stream that waited does not capture");
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, second));
+  PROBE_CALL(cudaMemsetAsync(device, 2, 1, first));
+  PROBE_CALL(cudaEventRecord(join, second));
+  PROBE_CALL(cudaStreamWaitEvent(first, join, 0));
+  PROBE_CALL(cudaMemsetAsync(device, 3, 1, first));
+  cudaGraph_t graph = nullptr;
+  PROBE_PASSES(EndsWithNodes(first, 4, &graph));
+  size_t edges = 0;
+  size_t roots = 0;
+  PROBE_CALL(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &edges));
+  PROBE_CALL(cudaGraphGetRootNodes(graph, nullptr, &roots));
+  PROBE_HOLDS(edges == 4 && roots == 1, "the graph is not the diamond that was captured");
+  PROBE_CALL(cudaStreamIsCapturing(second, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusNone, "a joined stream goes on capturing");
+  return Pass();
+}
+
+Outcome AnUnjoinedFork() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_EVENT(fork);
+  PROBE_CALL(Begin(first));
+  PROBE_CALL(cudaEventRecord(fork, first));
+  PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, second));
+  return EndsWith(first, cudaErrorStreamCaptureUnjoined);
+}
+
+Outcome AnotherStreamEnds() {
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_EVENT(fork);
+  cudaGraph_t graph = nullptr;
+  PROBE_GIVES(cudaErrorIllegalState, cudaStreamEndCapture(first, &graph));
+  PROBE_CALL(Begin(first));
+  PROBE_GIVES(cudaErrorIllegalState, Begin(first));
+  PROBE_CALL(cudaEventRecord(fork, first));
+  PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
+  PROBE_GIVES(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(second, &graph));
+  return EndsWith(first, cudaErrorStreamCaptureInvalidated);
+}
+
+Outcome SynchronisingInvalidates() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(Begin(stream));
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(stream));
+  cudaStreamCaptureStatus status{};
+  PROBE_CALL(cudaStreamIsCapturing(stream, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusInvalidated, "the capture stayed valid");
+  PROBE_GIVES(cudaErrorStreamCaptureInvalidated, cudaMemsetAsync(device, 1, kBytes, stream));
+  PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
+  PROBE_CALL(Begin(stream));
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaStreamQuery(stream));
+  return EndsWith(stream, cudaErrorStreamCaptureInvalidated);
+}
+
+Outcome LegacyStream() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_STREAM(blocking, cudaStreamDefault);
+  PROBE_STREAM(apart, cudaStreamNonBlocking);
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, Begin(nullptr));
+  PROBE_CALL(Begin(blocking));
+  cudaStreamCaptureStatus status{};
+  PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaStreamIsCapturing(nullptr, &status));
+  PROBE_CALL(cudaStreamIsCapturing(blocking, &status));
+  PROBE_HOLDS(status == cudaStreamCaptureStatusActive, "a question invalidated the capture");
+  PROBE_GIVES(cudaErrorStreamCaptureImplicit, cudaMemsetAsync(device, 1, kBytes, nullptr));
+  PROBE_PASSES(EndsWith(blocking, cudaErrorStreamCaptureInvalidated));
+  PROBE_CALL(Begin(apart));
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, nullptr));
+  cudaGraph_t graph = nullptr;
+  return EndsWithNodes(apart, 0, &graph);
+}
+
+Outcome EventsCrossNoBoundary() {
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_EVENT(event);
+  PROBE_CALL(cudaEventRecord(event, second));
+  PROBE_CALL(Begin(first));
+  PROBE_GIVES(cudaErrorStreamCaptureIsolation, cudaStreamWaitEvent(first, event, 0));
+  PROBE_PASSES(EndsWith(first, cudaErrorStreamCaptureInvalidated));
+  PROBE_CALL(Begin(first));
+  PROBE_CALL(Begin(second));
+  PROBE_CALL(cudaEventRecord(event, first));
+  PROBE_GIVES(cudaErrorStreamCaptureMerge, cudaStreamWaitEvent(second, event, 0));
+  return EndsWith(second, cudaErrorStreamCaptureInvalidated);
+}
+
+Outcome CapturedEventsAreNotAsked() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_EVENT(event);
+  PROBE_CALL(Begin(stream));
+  PROBE_CALL(cudaEventRecord(event, stream));
+  PROBE_GIVES(cudaErrorCapturedEvent, cudaEventQuery(event));
+  PROBE_HOLDS(cudaEventSynchronize(event) != cudaSuccess, "a captured event was waited for");
+  cudaGraph_t graph = nullptr;
+  static_cast<void>(cudaStreamEndCapture(stream, &graph));
+  static_cast<void>(cudaGetLastError());
+  PROBE_CALL(cudaEventRecord(event, stream));  // an ordinary event again
+  PROBE_CALL(cudaEventSynchronize(event));
+  return Pass();
+}
+
+Outcome TheThreadThatBegan() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaError_t error = cudaSuccess;
+  cudaGraph_t graph = nullptr;
+  const auto end = [&] {
+    cudaSetDevice(0);
+    error = cudaStreamEndCapture(stream, &graph);
+  };
+  PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
+  std::thread(end).join();
+  PROBE_HOLDS(error == cudaErrorStreamCaptureWrongThread, "another thread ended the capture");
+  static_cast<void>(cudaStreamEndCapture(stream, &graph));
+  static_cast<void>(cudaGetLastError());
+  PROBE_CALL(Begin(stream, cudaStreamCaptureModeRelaxed));
+  std::thread(end).join();
+  PROBE_HOLDS(error == cudaSuccess, "another thread cannot end a relaxed capture");
+  return Pass();
+}
+
+// What cudaMalloc gives in another thread that has chosen `mode`.
+cudaError_t AllocateElsewhere(cudaStreamCaptureMode mode) {
+  cudaError_t error = cudaSuccess;
+  std::thread([&] {
+    void* device = nullptr;
+    cudaSetDevice(0);
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    error = cudaMalloc(&device, kBytes);
+  }).join();
+  return error;
+}
+
+Outcome UnsafeCalls() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  void* device = nullptr;
+  PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
+  PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeThreadLocal) == cudaSuccess,
+              "a thread that looks after itself was refused memory");
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, AllocateElsewhere(cudaStreamCaptureModeGlobal));
+  PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
+  PROBE_CALL(Begin(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_HOLDS(AllocateElsewhere(cudaStreamCaptureModeGlobal) == cudaSuccess,
+              "a capture of one thread refused another one memory");
+  PROBE_GIVES(cudaErrorStreamCaptureUnsupported, cudaMalloc(&device, kBytes));
+  PROBE_PASSES(EndsWith(stream, cudaErrorStreamCaptureInvalidated));
+  PROBE_CALL(Begin(stream, cudaStreamCaptureModeGlobal));
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
+  PROBE_CALL(cudaMalloc(&device, kBytes));
+  PROBE_CALL(cudaThreadExchangeStreamCaptureMode(&mode));
+  PROBE_HOLDS(mode == cudaStreamCaptureModeRelaxed, "the mode was not exchanged");
+  cudaGraph_t graph = nullptr;
+  PROBE_CALL(cudaStreamEndCapture(stream, &graph));
+  return Pass();
+}
+
+}  // namespace
+
+std::vector<Check> CaptureChecks() {
+  return {
+      {"capture_runs_nothing", "captured work becomes nodes and does not run", NothingRuns},
+      {"capture_tells", "id, graph and last nodes of a capture can be asked for and changed",
+       InfoIsTold},
+      {"capture_fork_and_join", "streams join a capture by its events", ForksJoin},
+      {"capture_unjoined", "a fork that does not come back fails the capture", AnUnjoinedFork},
+      {"capture_unmatched", "a capture ends where it began, once", AnotherStreamEnds},
+      {"capture_and_synchronise", "waiting for a capturing stream is an error that sticks",
+       SynchronisingInvalidates},
+      {"capture_and_legacy_stream", "the legacy stream stands in the way of blocking streams only",
+       LegacyStream},
+      {"capture_isolation", "events connect neither inside and outside nor two captures",
+       EventsCrossNoBoundary},
+      {"captured_events", "an event recorded in a capture cannot be asked or waited for",
+       CapturedEventsAreNotAsked},
+      {"capture_thread", "only a relaxed capture may end in another thread", TheThreadThatBegan},
+      {"capture_modes", "modes say whom a capture forbids to allocate", UnsafeCalls},
+  };
+}
+
+}  // namespace mccs::probe

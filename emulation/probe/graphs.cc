@@ -1,0 +1,266 @@
+// Graphs: what a launch does and in which order, and how long things live.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "emulation/probe/probe.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr size_t kBytes = 4096;
+
+// Ends the capture of `stream` and makes an executable graph of it.
+Outcome Instantiate(cudaStream_t stream, cudaGraphExec_t* exec) {
+  cudaGraph_t graph = nullptr;
+  PROBE_CALL(cudaStreamEndCapture(stream, &graph));
+  PROBE_CALL(cudaGraphInstantiate(exec, graph, 0));
+  PROBE_CALL(cudaGraphDestroy(graph));
+  return Pass();
+}
+
+Outcome LaunchesRepeat() {
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  PROBE_PINNED_MEMORY(from, kBytes);
+  PROBE_PINNED_MEMORY(to, kBytes);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  PROBE_CALL(cudaMemcpyAsync(device, from, kBytes, cudaMemcpyHostToDevice, stream));
+  PROBE_CALL(cudaMemsetAsync(device, 0, 1, stream));
+  PROBE_CALL(cudaMemcpyAsync(to, device, kBytes, cudaMemcpyDeviceToHost, stream));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(stream, &exec));
+  for (char round = 1; round < 4; ++round) {
+    std::fill_n(static_cast<char*>(from), kBytes, round);
+    PROBE_CALL(cudaGraphLaunch(exec, stream));
+    PROBE_CALL(cudaStreamSynchronize(stream));
+    const auto* seen = static_cast<const char*>(to);
+    PROBE_HOLDS(seen[0] == 0 && seen[1] == round && seen[kBytes - 1] == round,
+                "a launch did not copy what was there");
+  }
+  PROBE_CALL(cudaGraphExecDestroy(exec));
+  return Pass();
+}
+
+// A replayed wait-for-equal followed by a write that takes the word back: how a captured operation
+// waits for each of its replays.
+Outcome WordsInReplays() {
+  constexpr int kLaunches = 3;
+  PROBE_WORDS(words, 24);
+  uint64_t* const ready = words;
+  uint64_t* const done = words + 8;
+  uint64_t* const behind = words + 16;
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(ready), 1, 0));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(done), 1, CU_STREAM_WAIT_VALUE_EQ));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(done), 0, 0));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(stream, &exec));
+  for (int i = 0; i < kLaunches; ++i) PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(behind), 1, 0));
+  for (int i = 0; i < kLaunches; ++i) {
+    PROBE_HOLDS(WordBecomes(ready, 1), "a launch did not begin");
+    PROBE_HOLDS(StaysBusy(stream), "a launch did not wait");
+    PROBE_HOLDS(LoadWord(behind) == 0, "the stream went on before its graphs were done");
+    StoreWord(ready, 0);
+    StoreWord(done, 1);
+  }
+  PROBE_HOLDS(WordBecomes(behind, 1), "the launches did not come to an end");
+  PROBE_HOLDS(LoadWord(done) == 0, "the last word was not taken back");
+  return Pass();
+}
+
+Outcome BranchesRunBesideEachOther() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_EVENT(fork);
+  PROBE_EVENT(join);
+  if (Connections() < 4) return Skip("too few hardware queues for two branches beside streams");
+  PROBE_CALL(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cudaEventRecord(fork, first));
+  PROBE_CALL(cudaStreamWaitEvent(second, fork, 0));
+  PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));  // for the other branch
+  PROBE_CALL(cuStreamWriteValue64(second, Pointer(words), 1, 0));
+  PROBE_CALL(cudaEventRecord(join, second));
+  PROBE_CALL(cudaStreamWaitEvent(first, join, 0));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(first, &exec));
+  PROBE_CALL(cudaGraphLaunch(exec, first));
+  PROBE_HOLDS(Finishes(first), "one branch held up the other");
+  return Pass();
+}
+
+Outcome LaunchesOfOneGraphAreOrdered() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(first, cudaStreamNonBlocking);
+  PROBE_STREAM(second, cudaStreamNonBlocking);
+  PROBE_CALL(cudaStreamBeginCapture(first, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWaitValue64(first, Pointer(words), 1, kGeq));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(first, &exec));
+  PROBE_CALL(cudaGraphLaunch(exec, first));
+  PROBE_CALL(cudaGraphLaunch(exec, second));
+  PROBE_HOLDS(StaysBusy(second), "a launch overtook the one before it");
+  StoreWord(words, 1);
+  PROBE_HOLDS(Finishes(first) && Finishes(second), "the launches did not come to an end");
+  return Pass();
+}
+
+void Note(void* data) { static_cast<std::vector<int>*>(data)->push_back(1); }
+void NoteOther(void* data) { static_cast<std::vector<int>*>(data)->push_back(2); }
+
+Outcome GraphsAreBuiltByHand() {
+  static std::vector<int> order;
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t late = nullptr;
+  cudaGraphNode_t early = nullptr;
+  cudaGraphNode_t fill = nullptr;
+  const cudaHostNodeParams late_call{NoteOther, &order};
+  const cudaHostNodeParams early_call{Note, &order};
+  const cudaMemsetParams set{device, 0, 7, 1, kBytes, 1};
+  PROBE_CALL(cudaGraphCreate(&graph, 0));
+  PROBE_CALL(cudaGraphAddHostNode(&late, graph, nullptr, 0, &late_call));
+  PROBE_CALL(cudaGraphAddHostNode(&early, graph, nullptr, 0, &early_call));
+  PROBE_CALL(cudaGraphAddMemsetNode(&fill, graph, &early, 1, &set));
+  PROBE_CALL(cudaGraphAddDependencies(graph, &fill, &late, nullptr, 1));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_CALL(cudaGraphInstantiate(&exec, graph, 0));
+  PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_HOLDS((order == std::vector<int>{1, 2}), "an edge added later was not kept");
+  char seen = 0;
+  PROBE_CALL(cudaMemcpy(&seen, device, 1, cudaMemcpyDeviceToHost));
+  PROBE_HOLDS(seen == 7, "a node that sets memory did not");
+  PROBE_CALL(cudaGraphAddDependencies(graph, &late, &early, nullptr, 1));
+  cudaGraphExec_t circle = nullptr;
+  PROBE_HOLDS(cudaGraphInstantiate(&circle, graph, 0) != cudaSuccess, "a circle can be launched");
+  return Pass();
+}
+
+Outcome ALaunchInACaptureIsAChild() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaGraphExec_t inner = nullptr;
+  cudaGraphExec_t outer = nullptr;
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words), 1, 0));
+  PROBE_PASSES(Instantiate(stream, &inner));
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cudaGraphLaunch(inner, stream));
+  PROBE_CALL(cuStreamWriteValue64(stream, Pointer(words + 1), 1, 0));
+  PROBE_PASSES(Instantiate(stream, &outer));
+  PROBE_CALL(cudaGraphExecDestroy(inner));
+  PROBE_CALL(cudaGraphLaunch(outer, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_HOLDS(LoadWord(words) == 1 && LoadWord(words + 1) == 1, "a child did not run");
+  return Pass();
+}
+
+Outcome ExternalEvents() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_STREAM(other, cudaStreamNonBlocking);
+  PROBE_EVENT(event);
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
+  PROBE_CALL(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(stream, &exec));
+  PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_CALL(cudaStreamWaitEvent(other, event, 0));
+  PROBE_HOLDS(StaysBusy(other), "an event of a launch came before the launch's work");
+  StoreWord(words, 1);
+  PROBE_HOLDS(Finishes(other), "an event of a launch never came");
+  return Pass();
+}
+
+Outcome Updates() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_DEVICE_MEMORY(device, kBytes);
+  const auto capture = [&](int value, bool twice, cudaGraph_t* graph) -> Outcome {
+    PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    PROBE_CALL(cudaMemsetAsync(device, value, kBytes, stream));
+    if (twice) PROBE_CALL(cudaMemsetAsync(device, value, kBytes, stream));
+    PROBE_CALL(cudaStreamEndCapture(stream, graph));
+    return Pass();
+  };
+  cudaGraph_t first = nullptr;
+  cudaGraph_t second = nullptr;
+  cudaGraph_t longer = nullptr;
+  PROBE_PASSES(capture(1, false, &first));
+  PROBE_PASSES(capture(2, false, &second));
+  PROBE_PASSES(capture(3, true, &longer));
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphExecUpdateResultInfo info;
+  PROBE_CALL(cudaGraphInstantiateWithFlags(&exec, first, 0));
+  PROBE_CALL(cudaGraphExecUpdate(exec, second, &info));
+  PROBE_HOLDS(info.result == cudaGraphExecUpdateSuccess, "an update of the same shape failed");
+  PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  char seen = 0;
+  PROBE_CALL(cudaMemcpy(&seen, device, 1, cudaMemcpyDeviceToHost));
+  PROBE_HOLDS(seen == 2, "an update changed nothing");
+  PROBE_HOLDS(cudaGraphExecUpdate(exec, longer, &info) == cudaErrorGraphExecUpdateFailure &&
+                  info.result != cudaGraphExecUpdateSuccess,
+              "a graph of another shape was taken");
+  static_cast<void>(cudaGetLastError());
+  return Pass();
+}
+
+Outcome UserObjectsLive() {
+  PROBE_WORDS(words, 16);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  uint64_t* const destroyed = words + 8;
+  cudaUserObject_t object = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  const auto destroy = [](void* word) { StoreWord(static_cast<uint64_t*>(word), 1); };
+  PROBE_CALL(cudaUserObjectCreate(&object, destroyed, destroy, 1, cudaUserObjectNoDestructorSync));
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(words), 1, kGeq));
+  PROBE_CALL(cudaStreamEndCapture(stream, &graph));
+  PROBE_CALL(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+  PROBE_CALL(cudaGraphInstantiate(&exec, graph, 0));
+  PROBE_CALL(cudaGraphDestroy(graph));
+  PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_CALL(cudaGraphExecDestroy(exec));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  PROBE_HOLDS(LoadWord(destroyed) == 0, "an object ended before the last launch did");
+  StoreWord(words, 1);
+  PROBE_HOLDS(Finishes(stream), "the launch did not come to its end");
+  PROBE_HOLDS(WordBecomes(destroyed, 1), "an object was never destroyed");
+  return Pass();
+}
+
+}  // namespace
+
+std::vector<Check> GraphChecks() {
+  return {
+      {"graph_launches_repeat", "each launch does all nodes again, with what memory holds then",
+       LaunchesRepeat},
+      {"graph_words_in_replays", "writes of words and waits for them are replayed, in order",
+       WordsInReplays},
+      {"graph_branches", "a branch that waits leaves another branch alone",
+       BranchesRunBesideEachOther},
+      {"graph_launch_order", "two launches of one executable graph never overlap",
+       LaunchesOfOneGraphAreOrdered},
+      {"graph_by_hand", "edges alone order the nodes of a graph; a circle is refused",
+       GraphsAreBuiltByHand},
+      {"graph_child", "a launch that is captured becomes a child", ALaunchInACaptureIsAChild},
+      {"graph_external_event", "a launch records the events that were captured as external",
+       ExternalEvents},
+      {"graph_update", "an executable graph takes what another graph of its shape does", Updates},
+      {"graph_user_object", "an object of a graph lives until the last launch has ended",
+       UserObjectsLive},
+  };
+}
+
+}  // namespace mccs::probe
