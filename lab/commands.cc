@@ -134,7 +134,8 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                                        .local_rank = rank % placement.ranks_per_host,
                                        .local_world_size = here,
                                        .master_address = HostAddress(0),
-                                       .master_port = port});
+                                       .master_port = port},
+                                      caller.environment);
     processes.push_back({.label = absl::StrCat("rank ", rank, " on ", host),
                          .prefix = absl::StrCat("[", rank, "] "),
                          .spawn = {.file = file,

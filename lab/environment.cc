@@ -14,6 +14,12 @@ bool IsFor(const std::string& entry, std::string_view name) {
          entry.compare(0, name.size(), name) == 0;
 }
 
+// Adds a variable that the caller has left unset.
+void AddDefault(const Environment& callers, const char* name, const char* value,
+                Variables* variables) {
+  if (Get(callers, name).empty()) variables->emplace_back(name, value);
+}
+
 }  // namespace
 
 std::string Get(const Environment& environment, std::string_view name) {
@@ -37,20 +43,24 @@ Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& 
   if (std::string existing = Get(callers, "LD_PRELOAD"); !existing.empty()) {
     absl::StrAppend(&all, ":", existing);
   }
-  return {{"LD_PRELOAD", all},
-          {"MCCS_SOCKET", facts.socket},
-          {"MCCS_CONTROLLER", facts.controller_endpoint},
-          {"MCCS_EMULATED_GPUS", absl::StrCat(facts.gpus)},
-          {"MCCS_EMULATED_HOST", facts.host}};
+  Variables variables = {{"LD_PRELOAD", all},
+                         {"MCCS_SOCKET", facts.socket},
+                         {"MCCS_CONTROLLER", facts.controller_endpoint},
+                         {"MCCS_EMULATED_GPUS", absl::StrCat(facts.gpus)},
+                         {"MCCS_EMULATED_HOST", facts.host}};
+  AddDefault(callers, "GLOO_SOCKET_IFNAME", "lo", &variables);
+  return variables;
 }
 
-Variables RankVariables(const RankPlace& place) {
-  return {{"RANK", absl::StrCat(place.rank)},
-          {"WORLD_SIZE", absl::StrCat(place.world_size)},
-          {"LOCAL_RANK", absl::StrCat(place.local_rank)},
-          {"LOCAL_WORLD_SIZE", absl::StrCat(place.local_world_size)},
-          {"MASTER_ADDR", place.master_address},
-          {"MASTER_PORT", absl::StrCat(place.master_port)}};
+Variables RankVariables(const RankPlace& place, const Environment& callers) {
+  Variables variables = {{"RANK", absl::StrCat(place.rank)},
+                         {"WORLD_SIZE", absl::StrCat(place.world_size)},
+                         {"LOCAL_RANK", absl::StrCat(place.local_rank)},
+                         {"LOCAL_WORLD_SIZE", absl::StrCat(place.local_world_size)},
+                         {"MASTER_ADDR", place.master_address},
+                         {"MASTER_PORT", absl::StrCat(place.master_port)}};
+  if (place.world_size > 1) AddDefault(callers, "OMP_NUM_THREADS", "1", &variables);
+  return variables;
 }
 
 std::string ExportLines(const Variables& variables) {

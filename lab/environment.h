@@ -29,6 +29,8 @@ struct HostFacts {
 };
 
 // What ties a program to one host of the lab. `preload` goes before what LD_PRELOAD already has.
+// Gloo, which looks for an interface by the host's name, is told of the lab's, unless the caller
+// has named one.
 Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& preload,
                         const Environment& callers);
 
@@ -41,8 +43,8 @@ struct RankPlace {
   uint16_t master_port = 0;
 };
 
-// torchrun's names.
-Variables RankVariables(const RankPlace& place);
+// torchrun's names, and its default of one OpenMP thread for each of several processes.
+Variables RankVariables(const RankPlace& place, const Environment& callers);
 
 // Lines `export NAME='value'` for a shell.
 std::string ExportLines(const Variables& variables);

@@ -6,7 +6,9 @@
 namespace mccs::lab {
 namespace {
 
+using testing::_;
 using testing::Contains;
+using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
@@ -38,19 +40,35 @@ TEST(HostVariables, NameTheHostsSocketControllerAndGpus) {
       HostVariables(kFacts, {}, {}),
       UnorderedElementsAre(Pair("LD_PRELOAD", ""), Pair("MCCS_SOCKET", "/x/mccsd.sock"),
                            Pair("MCCS_CONTROLLER", "127.0.0.1:9"), Pair("MCCS_EMULATED_GPUS", "3"),
-                           Pair("MCCS_EMULATED_HOST", "h1")));
+                           Pair("MCCS_EMULATED_HOST", "h1"), Pair("GLOO_SOCKET_IFNAME", "lo")));
+}
+
+TEST(HostVariables, LeaveTheCallersInterfaceForGloo) {
+  EXPECT_THAT(HostVariables(kFacts, {}, {"GLOO_SOCKET_IFNAME=eth0"}),
+              Not(Contains(Pair("GLOO_SOCKET_IFNAME", _))));
 }
 
 TEST(RankVariables, AreTorchruns) {
-  EXPECT_THAT(RankVariables({.rank = 3,
-                             .world_size = 4,
-                             .local_rank = 1,
-                             .local_world_size = 2,
-                             .master_address = "127.0.0.1",
-                             .master_port = 29500}),
-              UnorderedElementsAre(Pair("RANK", "3"), Pair("WORLD_SIZE", "4"),
-                                   Pair("LOCAL_RANK", "1"), Pair("LOCAL_WORLD_SIZE", "2"),
-                                   Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
+  EXPECT_THAT(
+      RankVariables({.rank = 3,
+                     .world_size = 4,
+                     .local_rank = 1,
+                     .local_world_size = 2,
+                     .master_address = "127.0.0.1",
+                     .master_port = 29500},
+                    {}),
+      UnorderedElementsAre(Pair("OMP_NUM_THREADS", "1"), Pair("RANK", "3"), Pair("WORLD_SIZE", "4"),
+                           Pair("LOCAL_RANK", "1"), Pair("LOCAL_WORLD_SIZE", "2"),
+                           Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
+}
+
+TEST(RankVariables, LimitThreadsOnlyWhereSeveralProcessesShareTheMachineAndTheCallerIsSilent) {
+  RankPlace place;
+  EXPECT_THAT(RankVariables(place, {}), Not(Contains(Pair("OMP_NUM_THREADS", _))));
+  place.world_size = 2;
+  EXPECT_THAT(RankVariables(place, {"OMP_NUM_THREADS=3"}),
+              Not(Contains(Pair("OMP_NUM_THREADS", _))));
+  EXPECT_THAT(RankVariables(place, {}), Contains(Pair("OMP_NUM_THREADS", "1")));
 }
 
 TEST(ExportLines, AShellReadsBackWhatWasMeant) {

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Tensor parallel training: each matrix is cut over the ranks, all of which work on the same sequences.
+
+NCCL calls: all_reduce of activations (forward) and of their gradients (backward), twice per block.
+"""
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+from comparison import TRAINING, Job, arguments, compare, timed_steps
+from transformer import Transformer, batch_of, next_token_loss
+
+# A first matrix is cut by columns, the one after it by rows: in between every rank goes on with its own share.
+PLAN = {
+    "attention.query": ColwiseParallel(),
+    "attention.key": ColwiseParallel(),
+    "attention.value": ColwiseParallel(),
+    "attention.out": RowwiseParallel(),
+    "feed_forward.up": ColwiseParallel(),
+    "feed_forward.down": RowwiseParallel(),
+}
+
+
+def main():
+    options = arguments(__doc__.splitlines()[0], **TRAINING, heads=4)
+    with Job() as job:
+
+        def train(device):
+            mesh = init_device_mesh(device.type, (job.ranks,))
+            torch.manual_seed(0)
+            model = Transformer(heads=options.heads).to(device)
+            for block in model.blocks:
+                parallelize_module(block, mesh, PLAN)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, foreach=False)
+
+            def step(number):
+                tokens = batch_of(number, options.sequences).to(device)
+                loss = next_token_loss(model(tokens), tokens)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            return timed_steps(step, options.steps, device)
+
+        def train_alone():
+            torch.manual_seed(0)
+            model = Transformer(heads=options.heads)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+            def step(number):
+                tokens = batch_of(number, options.sequences)
+                loss = next_token_loss(model(tokens), tokens)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                return loss
+
+            return timed_steps(step, options.steps, torch.device("cpu"))
+
+        if options.heads % job.ranks:
+            raise SystemExit(f"--heads {options.heads} cannot be shared by {job.ranks} ranks")
+        job.say(f"# tensor parallel, {job.ranks} ranks, {options.sequences} sequences per step")
+        compare(job, train, train_alone)
+
+
+if __name__ == "__main__":
+    main()
