@@ -185,6 +185,11 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
     for (int host : strategy.channels(c).ring()) ring->add_hosts(HostName(record, host));
   }
   AddLanes(record, &detail);
+  for (const auto& [host, report] : record.reports) {
+    if (report.with_options().last_number() > detail.with_options().last_number()) {
+      *detail.mutable_with_options() = report.with_options();
+    }
+  }
   return detail;
 }
 

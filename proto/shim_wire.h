@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "proto/call_options.h"
 #include "proto/fence_page.h"
 #include "proto/operation.h"
 
@@ -74,9 +75,9 @@ struct alignas(64) WorkRecord {
   uint64_t ready_value;     // the work may start when ready[ready_slot] ≥ ready_value
   uint64_t scalar;          // kPreMulSum: the factor's bits, in `type`
   BufferRef scalar_buffer;  // kPreMulSum with a device scalar: where it is
-  uint32_t deadline_us;     // vendor options of the call; 0: none
+  uint32_t deadline_us;     // CallOptions
   uint8_t priority;
-  uint8_t criticality;
+  Criticality criticality;
   uint8_t reserved1[26];
 };
 static_assert(sizeof(WorkRecord) == 128);

@@ -146,6 +146,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     return Bad(call, "comm is ", call.comm == nullptr ? "NULL" : "no communicator that is alive");
   }
   MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
+  MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   if (call.payload.count == 0) return absl::OkStatus();
@@ -159,6 +160,9 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   record.redop = Reduces(call.kind) ? WireOp(call.extras.op) : ReduceOp::kSum;
   record.root_or_peer = HasRoot(call.kind) ? call.extras.root : 0;
   record.count = call.payload.count;
+  record.deadline_us = options.deadline_us;
+  record.priority = options.priority;
+  record.criticality = options.criticality;
   {
     std::lock_guard lock(comm->submit_mutex());
     ScopedContext context(comm->driver(), comm->context());

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "proto/operation.h"
+#include "shim/coll_config.h"
 
 namespace mccs::shim {
 
@@ -32,6 +33,7 @@ struct CollectiveCall {
   cudaStream_t stream;
   Payload payload;
   Extras extras = {};
+  const CollConfig* config = nullptr;  // of a …Config variant
 };
 
 // Checks every argument, names the buffers as the daemon knows them and adds the operation to this

@@ -4,8 +4,8 @@
 #include <climits>
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/config_field.h"
 #include "shim/environment.h"
 
 namespace mccs::shim {
@@ -14,22 +14,6 @@ namespace {
 constexpr unsigned kConfigMagic = 0xcafebeef;
 constexpr size_t kOldestConfigBytes = 24;  // 2.14: up to `blocking`
 constexpr int kMaxClusterSize = 8;
-
-// A field that may be undefined, within [low, high].
-struct Field {
-  const char* name;
-  int value;
-  int low;
-  int high;
-};
-
-absl::Status CheckField(const Field& field) {
-  if (field.value == NCCL_CONFIG_UNDEF_INT) return absl::OkStatus();
-  if (field.value >= field.low && field.value <= field.high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("ncclConfig_t.", field.name, " is ", field.value, "; allowed: ", field.low,
-                   field.high == INT_MAX ? " and more" : absl::StrCat(" to ", field.high)));
-}
 
 // The caller's fields over the defaults: as many bytes as both know.
 absl::StatusOr<ncclConfig_t> CopyKnownFields(const ncclConfig_t& config) {
@@ -58,24 +42,22 @@ absl::StatusOr<ncclConfig_t> CopyKnownFields(const ncclConfig_t& config) {
 }
 
 absl::Status CheckFields(const ncclConfig_t& config) {
-  const Field fields[] = {{"blocking", config.blocking, 0, 1},
-                          {"cgaClusterSize", config.cgaClusterSize, 0, kMaxClusterSize},
-                          {"minCTAs", config.minCTAs, 1, INT_MAX},
-                          {"maxCTAs", config.maxCTAs, 1, INT_MAX},
-                          {"splitShare", config.splitShare, 0, 1},
-                          {"collnetEnable", config.collnetEnable, 0, 1},
-                          {"CTAPolicy", config.CTAPolicy, 0, INT_MAX},
-                          {"shrinkShare", config.shrinkShare, 0, 1},
-                          {"nvlsCTAs", config.nvlsCTAs, 1, INT_MAX},
-                          {"nChannelsPerNetPeer", config.nChannelsPerNetPeer, 1, INT_MAX},
-                          {"nvlinkCentricSched", config.nvlinkCentricSched, 0, 1}};
-  for (const Field& field : fields) MCCS_RETURN_IF_ERROR(CheckField(field));
-  if (config.minCTAs != NCCL_CONFIG_UNDEF_INT && config.maxCTAs != NCCL_CONFIG_UNDEF_INT &&
-      config.minCTAs > config.maxCTAs) {
-    return absl::InvalidArgumentError(absl::StrCat("ncclConfig_t.minCTAs (", config.minCTAs,
-                                                   ") is above maxCTAs (", config.maxCTAs, ")"));
-  }
-  return absl::OkStatus();
+  const ConfigField least{"ncclConfig_t.minCTAs", config.minCTAs, 1, INT_MAX};
+  const ConfigField most{"ncclConfig_t.maxCTAs", config.maxCTAs, 1, INT_MAX};
+  const ConfigField fields[] = {
+      least,
+      most,
+      {"ncclConfig_t.blocking", config.blocking, 0, 1},
+      {"ncclConfig_t.cgaClusterSize", config.cgaClusterSize, 0, kMaxClusterSize},
+      {"ncclConfig_t.splitShare", config.splitShare, 0, 1},
+      {"ncclConfig_t.collnetEnable", config.collnetEnable, 0, 1},
+      {"ncclConfig_t.CTAPolicy", config.CTAPolicy, 0, INT_MAX},
+      {"ncclConfig_t.shrinkShare", config.shrinkShare, 0, 1},
+      {"ncclConfig_t.nvlsCTAs", config.nvlsCTAs, 1, INT_MAX},
+      {"ncclConfig_t.nChannelsPerNetPeer", config.nChannelsPerNetPeer, 1, INT_MAX},
+      {"ncclConfig_t.nvlinkCentricSched", config.nvlinkCentricSched, 0, 1}};
+  for (const ConfigField& field : fields) MCCS_RETURN_IF_ERROR(CheckField(field));
+  return CheckBounds(least, most);
 }
 
 }  // namespace

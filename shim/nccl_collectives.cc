@@ -9,12 +9,24 @@ using mccs::OpKind;
 // Defines ncclNAME with these parameters, which the communicator and the stream follow as in all
 // collectives. The rest tells what of them is the call's payload {send, recv, count, type} and,
 // where it has any, what are its extras {.op, .root}.
-#define MCCS_COLLECTIVE(name, kind, parameters, ...)                          \
+#define MCCS_CALL(name, kind, parameters, ...)                                \
   MCCS_EXPORT ncclResult_t pnccl##name(MCCS_LIST parameters, ncclComm_t comm, \
                                        cudaStream_t stream) {                 \
     return mccs::shim::Post({"nccl" #name, kind, comm, stream, __VA_ARGS__}); \
   }                                                                           \
   MCCS_ALSO_WEAK(nccl##name)
+
+// Likewise, and ncclNAMEConfig, which a configuration of the call follows.
+#define MCCS_COLLECTIVE(name, kind, parameters, ...)                                         \
+  MCCS_CALL(name, kind, parameters, __VA_ARGS__);                                            \
+  MCCS_EXPORT ncclResult_t pnccl##name##Config(MCCS_LIST parameters, ncclComm_t comm,        \
+                                               cudaStream_t stream,                          \
+                                               const mccs::shim::CollConfig* config) {       \
+    mccs::shim::CollectiveCall call{"nccl" #name "Config", kind, comm, stream, __VA_ARGS__}; \
+    call.config = config;                                                                    \
+    return mccs::shim::Post(call);                                                           \
+  }                                                                                          \
+  MCCS_ALSO_WEAK(nccl##name##Config)
 #define MCCS_LIST(...) __VA_ARGS__
 
 MCCS_COLLECTIVE(AllReduce, OpKind::kAllReduce,
@@ -38,6 +50,5 @@ MCCS_COLLECTIVE(Reduce, OpKind::kReduce,
                  int root),
                 {send, recv, count, type}, {.op = op, .root = root});
 
-MCCS_COLLECTIVE(Bcast, OpKind::kBroadcast,
-                (void* buffer, size_t count, ncclDataType_t type, int root),
-                {buffer, buffer, count, type}, {.root = root});
+MCCS_CALL(Bcast, OpKind::kBroadcast, (void* buffer, size_t count, ncclDataType_t type, int root),
+          {buffer, buffer, count, type}, {.root = root});

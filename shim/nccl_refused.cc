@@ -18,7 +18,6 @@ constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
 constexpr char kNoState[] = "this release has no such state of a communicator";
-constexpr char kNoConfig[] = "call the collective without a ncclCollConfig_t";
 constexpr char kNoEncryption[] = "what daemons tell each other is the provider's to protect";
 
 }  // namespace
@@ -60,14 +59,9 @@ MCCS_REFUSED(ncclGather, kLater);
 MCCS_REFUSED(ncclScatter, kLater);
 MCCS_REFUSED(ncclSend, kLater);
 MCCS_REFUSED(ncclRecv, kLater);
-MCCS_REFUSED(ncclAllReduceConfig, kNoConfig);
-MCCS_REFUSED(ncclBroadcastConfig, kNoConfig);
-MCCS_REFUSED(ncclReduceConfig, kNoConfig);
-MCCS_REFUSED(ncclAllGatherConfig, kNoConfig);
-MCCS_REFUSED(ncclReduceScatterConfig, kNoConfig);
-MCCS_REFUSED(ncclAlltoAllConfig, kNoConfig);
-MCCS_REFUSED(ncclGatherConfig, kNoConfig);
-MCCS_REFUSED(ncclScatterConfig, kNoConfig);
+MCCS_REFUSED(ncclAlltoAllConfig, kLater);
+MCCS_REFUSED(ncclGatherConfig, kLater);
+MCCS_REFUSED(ncclScatterConfig, kLater);
 MCCS_REFUSED(ncclPutSignal, kNoOneSided);
 MCCS_REFUSED(ncclSignal, kNoOneSided);
 MCCS_REFUSED(ncclWaitSignal, kNoOneSided);

@@ -34,6 +34,14 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_operations(stats.operations);
   message.set_bytes(stats.bytes);
   message.set_state(stats.state);
+  if (stats.with_options.calls > 0) {
+    agent::CallsWithOptions* out = message.mutable_with_options();
+    out->set_calls(stats.with_options.calls);
+    out->set_last_number(stats.with_options.last_number);
+    out->set_deadline_us(stats.with_options.last.deadline_us);
+    out->set_priority(stats.with_options.last.priority);
+    out->set_criticality(static_cast<agent::Criticality>(stats.with_options.last.criticality));
+  }
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());

@@ -363,7 +363,9 @@ MonotonicNs Communicator::NextDeadline() const {
 
 WorkDone Communicator::work() const {
   if (loop_ == nullptr) return work_at_end_;
-  return {.operations = loop_->completed(), .bytes = loop_->bytes()};
+  return {.operations = loop_->completed(),
+          .bytes = loop_->bytes(),
+          .with_options = loop_->with_options()};
 }
 
 }  // namespace mccs

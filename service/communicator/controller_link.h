@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "proto/call_options.h"
 #include "service/communicator/strategy.h"
 
 namespace mccs {
@@ -49,6 +50,7 @@ struct CommunicatorStats {
   Epoch epoch;
   uint64_t operations = 0;  // done on this host since the start
   uint64_t bytes = 0;       // the calls' own bytes (count × size of type), summed over operations
+  CallsWithOptions with_options;
   std::vector<Lane> lanes;  // out of this host
   std::string state;        // "active", "failed: …"
 };

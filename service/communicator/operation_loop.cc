@@ -79,6 +79,9 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
     if (!local.port->FrontReady()) return false;
   }
   MCCS_RETURN_IF_ERROR(Bind(*first));
+  if (first->options.said()) {
+    with_options_ = {with_options_.calls + 1, signature_.number, first->options};
+  }
   executor_.Start(binding_);
   state_ = LoopState::kRunning;
   return true;

@@ -49,6 +49,8 @@ class OperationLoop {
   // Operations completed on this host; the running one has the next number.
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }
+  // As the first local rank gave them, from when the call starts on.
+  const CallsWithOptions& with_options() const { return with_options_; }
   // A local rank waits in an operation that is not complete: after it, the departure of a rank
   // matters.
   bool wants_more() const { return state_ != LoopState::kIdle; }
@@ -70,6 +72,7 @@ class OperationLoop {
   LoopState state_ = LoopState::kIdle;
   uint64_t completed_ = 0;
   uint64_t bytes_ = 0;
+  CallsWithOptions with_options_;
 
   OperationSignature signature_;  // of the running operation
   // Held until the next one is built: the executor's runners know a program again by its address.

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "proto/call_options.h"
 #include "proto/operation.h"
 
 namespace mccs {
@@ -28,6 +29,7 @@ struct PostedOperation {
   // scalar_address says, at any alignment. Ranks may differ in it.
   uint64_t scalar = 0;
   const std::byte* scalar_address = nullptr;
+  CallOptions options;  // a local matter: ranks may differ in them
 };
 
 // A send or receive of this rank, checked and resolved alike.

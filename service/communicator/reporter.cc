@@ -21,6 +21,7 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
        .epoch = formation_.strategy->epoch,
        .operations = work.operations,
        .bytes = work.bytes,
+       .with_options = work.with_options,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
        .state =

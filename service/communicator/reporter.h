@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "proto/call_options.h"
 #include "service/communicator/forming.h"
 
 namespace mccs {
@@ -16,6 +17,7 @@ namespace mccs {
 struct WorkDone {
   uint64_t operations = 0;
   uint64_t bytes = 0;
+  CallsWithOptions with_options;
 };
 
 class Reporter {

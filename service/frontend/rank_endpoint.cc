@@ -159,6 +159,10 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
   if (IsMessage(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
     return refused("peer ", record.root_or_peer, " of ", ranks_, " ranks");
   }
+  if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
+    return refused("priority ", static_cast<int>(record.priority), " or criticality ",
+                   static_cast<int>(record.criticality), " out of range");
+  }
   if (messages_.size() >= kMaxGroupMessages) {
     return refused("more than ", kMaxGroupMessages, " sends and receives in one group");
   }
@@ -181,7 +185,10 @@ absl::Status RankEndpoint::ResolveCollective(const wire::WorkRecord& record) {
                        .type = record.type,
                        .redop = record.redop,
                        .root = Rank(HasRoot(record.op) ? record.root_or_peer : 0),
-                       .count = record.count};
+                       .count = record.count,
+                       .options = {.deadline_us = record.deadline_us,
+                                   .priority = record.priority,
+                                   .criticality = record.criticality}};
   if (sides.input > 0) {
     MCCS_ASSIGN_OR_RETURN(front_input_, buffers_.Resolve(record.send, sides.input * size, size));
     call.input = front_input_->address() + record.send.offset;

@@ -185,6 +185,9 @@ void SimTenant::Post(SimRank& rank, const SimCall& call) {
   record.recv = call.recv;
   record.scalar = call.scalar;
   record.scalar_buffer = call.scalar_buffer;
+  record.deadline_us = call.options.deadline_us;
+  record.priority = call.options.priority;
+  record.criticality = call.options.criticality;
   record.ready_slot = 0;
   record.ready_value = rank.posted;
   region.ready[0].value.store(rank.posted);

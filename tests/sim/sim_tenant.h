@@ -71,6 +71,7 @@ struct SimCall {
   wire::BufferRef recv{};
   uint64_t scalar = 0;  // kPreMulSum
   wire::BufferRef scalar_buffer{};
+  CallOptions options{};
 };
 
 // The request of one rank; its GPU is named after its number.

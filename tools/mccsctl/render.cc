@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -45,8 +46,24 @@ std::string Describe(const control::Ring& ring) {
   return absl::StrCat(absl::StrJoin(ring.hosts(), " → "), " → ", ring.hosts(0));
 }
 
-std::string RenderFacts(const control::CommunicatorSummary& summary) {
-  const std::vector<std::pair<std::string, std::string>> facts = {
+// "last on #17: priority 5, deadline 2000 us, critical (40 calls had any)".
+std::string Describe(const agent::CallsWithOptions& options) {
+  std::vector<std::string> said;
+  if (options.priority() > 0) said.push_back(absl::StrCat("priority ", options.priority()));
+  if (options.deadline_us() > 0) {
+    said.push_back(absl::StrCat("deadline ", options.deadline_us(), " us"));
+  }
+  if (options.criticality() != agent::UNSAID) {
+    const std::string& name = agent::Criticality_Name(options.criticality());
+    said.push_back(name.empty() ? "unknown criticality" : absl::AsciiStrToLower(name));
+  }
+  return absl::StrCat("last on #", options.last_number(), ": ", absl::StrJoin(said, ", "), " (",
+                      options.calls(), options.calls() == 1 ? " call" : " calls", " had any)");
+}
+
+std::string RenderFacts(const control::CommunicatorDetail& detail) {
+  const control::CommunicatorSummary& summary = detail.summary();
+  std::vector<std::pair<std::string, std::string>> facts = {
       {"Name", OrNone(summary.name())},
       {"Tenant", OrNone(summary.tenant())},
       {"State", summary.state()},
@@ -59,6 +76,7 @@ std::string RenderFacts(const control::CommunicatorSummary& summary) {
       {"Bytes", FormatBytes(summary.bytes())},
       {"Age", FormatAge(summary.age_ns())},
   };
+  if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {
     absl::StrAppend(&text, kIndent, name, ":", std::string(12 - name.size(), ' '), Printable(value),
@@ -157,7 +175,7 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
 }
 
 std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
-  return absl::StrCat(RenderFacts(detail.summary()), RenderRanks(detail), RenderRings(detail),
+  return absl::StrCat(RenderFacts(detail), RenderRanks(detail), RenderRings(detail),
                       RenderLanes(detail));
 }
 

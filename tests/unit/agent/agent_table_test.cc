@@ -63,6 +63,24 @@ TEST(AgentTable, ManyReportsBetweenTwoWordsAreOneTheLast) {
   EXPECT_EQ(said[0].report().operations(), 99u);
 }
 
+TEST(AgentTable, OptionsOfCallsAreReportedWhereThereWereAny) {
+  AgentTable table;
+  CommunicatorStats stats = Stats(1);
+  table.Report(stats);
+  EXPECT_FALSE(table.TakeUnsaid()[0].report().has_with_options());
+  stats.with_options = {
+      .calls = 3,
+      .last_number = 17,
+      .last = {.deadline_us = 2000, .priority = 5, .criticality = Criticality::kCritical}};
+  table.Report(stats);
+  const agent::CallsWithOptions said = table.TakeUnsaid()[0].report().with_options();
+  EXPECT_EQ(said.calls(), 3u);
+  EXPECT_EQ(said.last_number(), 17u);
+  EXPECT_EQ(said.deadline_us(), 2000u);
+  EXPECT_EQ(said.priority(), 5u);
+  EXPECT_EQ(said.criticality(), agent::CRITICAL);
+}
+
 TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
   AgentTable table;
   table.Announce(Info());

@@ -103,6 +103,20 @@ TEST_F(CoordinatorTest, AFailedReportOfAnyHostIsTheState) {
   EXPECT_EQ(Describe("0")->summary().state(), "failed: rank 1 is gone (h1)");
 }
 
+TEST_F(CoordinatorTest, OptionsOfCallsAreShownAsTheFurthestHostSays) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  Say(kSecond, Reporting(1, 2));
+  EXPECT_FALSE(Describe("0")->has_with_options());
+  for (const auto& [connection, number] : {std::pair{kFirst, 18}, std::pair{kSecond, 17}}) {
+    agent::FromAgent message = Reporting(1, 2);
+    message.mutable_report()->mutable_with_options()->set_last_number(number);
+    Say(connection, message);
+  }
+  EXPECT_EQ(Describe("0")->with_options().last_number(), 18u);
+}
+
 TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
   Say(kFirst, Registration(MakeHost("h0")));
   for (int i = 0; i < 10; ++i) {

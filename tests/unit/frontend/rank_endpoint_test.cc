@@ -112,6 +112,10 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   bad.back().recv.offset = ~uint64_t{0} - 63;
   bad.push_back(Call(1));
   bad.back().ready_slot = wire::kReadySlots;
+  bad.push_back(Call(1));
+  bad.back().priority = kHighestPriority + 1;
+  bad.push_back(Call(1));
+  bad.back().criticality = static_cast<Criticality>(4);
   for (const wire::BufferRef& scalar :
        {wire::BufferRef{buffer_ + 1, 0, 0}, wire::BufferRef{buffer_, 0, kBytes - 3},
         wire::BufferRef{buffer_, 0, ~uint64_t{0} - 1}}) {
@@ -130,6 +134,17 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     const auto front = (*endpoint)->Front();
     EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
   }
+}
+
+TEST_F(RankEndpointTest, OptionsOfACallArriveWithIt) {
+  wire::WorkRecord call = Call(1);
+  call.deadline_us = 1500;
+  call.priority = kHighestPriority;
+  call.criticality = Criticality::kCritical;
+  Push(call);
+  const auto front = endpoint_->Front();
+  ASSERT_TRUE(front.ok()) << front.status();
+  EXPECT_EQ((*front)->options, (CallOptions{1500, kHighestPriority, Criticality::kCritical}));
 }
 
 TEST_F(RankEndpointTest, AFactorStandsInTheRecordOrInABuffer) {

@@ -93,6 +93,26 @@ TEST(Render, ACommunicatorInFull) {
             "reset by h0\n");
 }
 
+TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
+  control::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Options:"), std::string::npos);
+  agent::CallsWithOptions* options = detail.mutable_with_options();
+  options->set_calls(40);
+  options->set_last_number(1199);
+  options->set_deadline_us(2000);
+  options->set_criticality(agent::CRITICAL);
+  EXPECT_NE(RenderCommunicator(detail).find(
+                "  Options:     last on #1199: deadline 2000 us, critical (40 calls had any)\n"),
+            std::string::npos)
+      << RenderCommunicator(detail);
+  options->set_calls(1);
+  options->set_priority(7);
+  options->set_criticality(agent::UNSAID);
+  EXPECT_NE(RenderCommunicator(detail).find("#1199: priority 7, deadline 2000 us (1 call had any)"),
+            std::string::npos)
+      << RenderCommunicator(detail);
+}
+
 TEST(Render, ACommunicatorOnOneHostHasNoLanes) {
   control::CommunicatorDetail detail;
   *detail.mutable_summary() = Summary();

@@ -1,0 +1,42 @@
+// A field of one of NCCL's configuration structures that may be left undefined.
+#ifndef MCCS_SHIM_CONFIG_FIELD_H_
+#define MCCS_SHIM_CONFIG_FIELD_H_
+
+#include <nccl.h>
+
+#include <climits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+
+// Undefined, or within [low, high].
+struct ConfigField {
+  const char* name;  // "ncclConfig_t.blocking"
+  int value;
+  int low;
+  int high;
+};
+
+inline absl::Status CheckField(const ConfigField& field) {
+  if (field.value == NCCL_CONFIG_UNDEF_INT) return absl::OkStatus();
+  if (field.value >= field.low && field.value <= field.high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field.name, " is ", field.value, "; allowed: ", field.low,
+                   field.high == INT_MAX ? " and more" : absl::StrCat(" to ", field.high)));
+}
+
+// Two fields that bound a number from below and above. REQUIRES: CheckField of each was ok.
+inline absl::Status CheckBounds(const ConfigField& least, const ConfigField& most) {
+  if (least.value == NCCL_CONFIG_UNDEF_INT || most.value == NCCL_CONFIG_UNDEF_INT ||
+      least.value <= most.value) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(least.name, " (", least.value, ") is above ", most.name, " (", most.value, ")"));
+}
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_CONFIG_FIELD_H_
