@@ -37,28 +37,18 @@ bool BeginsWithFenceHeader(uintptr_t address, size_t bytes) {
 
 }  // namespace
 
-MemoryMap::MemoryMap(int gpus, uint64_t capacity_bytes)
-    : used_bytes_(static_cast<size_t>(gpus)), capacity_bytes_(capacity_bytes) {}
-
-bool MemoryMap::Reserve(int gpu, size_t bytes) {
-  std::lock_guard lock(mutex_);
-  uint64_t& used = used_bytes_[static_cast<size_t>(gpu)];
-  if (bytes > capacity_bytes_ || used > capacity_bytes_ - bytes) return false;
-  used += bytes;
-  return true;
-}
+MemoryMap::MemoryMap(int gpus, uint64_t capacity_bytes) : account_(gpus, capacity_bytes) {}
 
 CUresult MemoryMap::Allocate(RegionKind kind, int gpu, int physical, size_t bytes,
                              CUdeviceptr* address) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > capacity_bytes_) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes > account_.capacity_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
   const size_t mapped = RoundUpToPages(bytes);
-  if (!Reserve(gpu, mapped)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!account_.Take(gpu, mapped)) return CUDA_ERROR_OUT_OF_MEMORY;
   SealedMemory memory;
   const CUresult result = MakeSealedMemory(mapped, physical, &memory);
   if (result != CUDA_SUCCESS) {
-    std::lock_guard lock(mutex_);
-    used_bytes_[static_cast<size_t>(gpu)] -= mapped;
+    account_.GiveBack(gpu, mapped);
     return result;
   }
   Region region;
@@ -132,7 +122,6 @@ std::optional<Region> MemoryMap::Remove(uintptr_t address, Accept accept) {
   if (found == regions_.end() || !accept(found->second.kind)) return std::nullopt;
   Region region = std::move(found->second);
   regions_.erase(found);
-  if (region.fd >= 0) used_bytes_[static_cast<size_t>(region.gpu)] -= region.mapped_bytes;
   return region;
 }
 
@@ -141,7 +130,8 @@ CUresult MemoryMap::Free(CUdeviceptr address) {
     return kind == RegionKind::kDevice || kind == RegionKind::kPool || kind == RegionKind::kManaged;
   });
   if (!region) return CUDA_ERROR_INVALID_VALUE;
-  Unmap(*region);
+  munmap(reinterpret_cast<void*>(region->base), region->mapped_bytes);
+  account_.GiveBackUnlessHeld(region->gpu, region->mapped_bytes, UniqueFd(region->fd));
   return CUDA_SUCCESS;
 }
 
@@ -241,13 +231,32 @@ std::optional<Region> MemoryMap::Find(uintptr_t address) const {
 }
 
 bool MemoryMap::IsKnown(uintptr_t address, size_t bytes) const {
-  const std::optional<Region> region = Find(address);
-  return region && region->Contains(address, bytes);
+  if (address + bytes < address) return false;
+  std::lock_guard lock(mutex_);
+  for (;;) {
+    const std::optional<Region> region = FindLocked(address);
+    if (!region || !region->accessible) return false;
+    const size_t here = region->base + region->bytes - address;
+    if (bytes <= here) return true;
+    if (region->kind != RegionKind::kVirtual) return false;
+    address += here;
+    bytes -= here;
+  }
 }
 
-uint64_t MemoryMap::used_bytes(int gpu) const {
+CUresult MemoryMap::AddMapping(Region region) {
+  region.kind = RegionKind::kVirtual;
+  return Insert(std::move(region));
+}
+
+void MemoryMap::RemoveMapping(uintptr_t base) {
+  Remove(base, [](RegionKind kind) { return kind == RegionKind::kVirtual; });
+}
+
+void MemoryMap::SetAccessible(uintptr_t base, bool accessible) {
   std::lock_guard lock(mutex_);
-  return used_bytes_[static_cast<size_t>(gpu)];
+  const auto found = regions_.find(base);
+  if (found != regions_.end()) found->second.accessible = accessible;
 }
 
 }  // namespace mccs::emulation

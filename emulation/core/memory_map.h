@@ -17,8 +17,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <vector>
 
+#include "emulation/core/memory_account.h"
 #include "emulation/include/mccs_emulation_ipc.h"
 
 namespace mccs::emulation {
@@ -30,6 +30,7 @@ enum class RegionKind {
   kHost,        // cuMemHostAlloc
   kRegistered,  // cuMemHostRegister: the program's own memory
   kImported,    // cuIpcOpenMemHandle
+  kVirtual,     // cuMemMap: one mapping in a reserved range
 };
 
 struct Region {
@@ -41,13 +42,15 @@ struct Region {
   uint64_t buffer_id = 0;   // never used twice in a process
   unsigned flags = 0;       // as given to cuMemHostAlloc or cuMemHostRegister
   int fd = -1;              // the memfd, where there is one
-  MccsEmulationIpcHandle handle{};  // kDevice and kImported
-  int opened = 0;                   // kImported: how often
-  bool fence_page = false;          // kRegistered: begins with a FencePageHeader
+  MccsEmulationIpcHandle handle{};      // kDevice and kImported
+  int opened = 0;                       // kImported: how often
+  bool fence_page = false;              // kRegistered: begins with a FencePageHeader
+  unsigned long long handle_types = 0;  // kVirtual: how its memory may be exported
+  bool accessible = true;               // kVirtual: not before cuMemSetAccess
 
   bool IsDeviceMemory() const {
     return kind == RegionKind::kDevice || kind == RegionKind::kPool ||
-           kind == RegionKind::kImported;
+           kind == RegionKind::kImported || kind == RegionKind::kVirtual;
   }
   bool Contains(uintptr_t address, size_t length) const {
     return address >= base && length <= bytes && address - base <= bytes - length;
@@ -80,26 +83,28 @@ class MemoryMap {
   CUresult Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address);
   CUresult CloseImported(CUdeviceptr address);
 
+  // A mapping of virtual memory, which its owner has made and will unmap (virtual_memory.h).
+  CUresult AddMapping(Region region);
+  void RemoveMapping(uintptr_t base);
+  void SetAccessible(uintptr_t base, bool accessible);
+
   std::optional<Region> Find(uintptr_t address) const;
-  // Whether a GPU may touch these bytes: all of them lie in one region.
+  // Whether a GPU may touch these bytes: all of them lie in one region, or in mappings of virtual
+  // memory that lie side by side.
   bool IsKnown(uintptr_t address, size_t bytes) const;
 
-  // Bytes of `gpu` in use by this process.
-  uint64_t used_bytes(int gpu) const;
-  uint64_t capacity_bytes() const { return capacity_bytes_; }
+  MemoryAccount& account() { return account_; }
 
  private:
   CUresult Insert(Region region);
   // Takes out the region that begins at `address` if `accept` likes its kind, else empty.
   template <typename Accept>
   std::optional<Region> Remove(uintptr_t address, Accept accept);
-  bool Reserve(int gpu, size_t bytes);
   std::optional<Region> FindLocked(uintptr_t address) const;
 
   mutable std::mutex mutex_;
   std::map<uintptr_t, Region> regions_;  // by base
-  std::vector<uint64_t> used_bytes_;     // by gpu
-  const uint64_t capacity_bytes_;
+  MemoryAccount account_;
   uint64_t last_buffer_id_ = 0;
 };
 

@@ -13,9 +13,11 @@ inline constexpr int kMaxGpus = 64;
 inline constexpr int kMaxConnections = 1024;
 
 struct Options {
-  std::string host;                     // MCCS_EMULATED_HOST, else the host's name
-  int gpus = 8;                         // MCCS_EMULATED_GPUS
-  uint64_t memory_bytes = 80ull << 30;  // MCCS_EMULATED_MEMORY, per GPU and process
+  std::string host;  // MCCS_EMULATED_HOST, else the host's name
+  int gpus = 8;      // MCCS_EMULATED_GPUS
+  // MCCS_EMULATED_MEMORY, such as 80G or 512M: what each GPU has for this process; an allocation
+  // beyond it is out of memory (memory_account.h says what counts).
+  uint64_t memory_bytes = 80ull << 30;
   // MCCS_EMULATED_CONNECTIONS: hardware queues per GPU. The default is what a GPU has at most.
   int connections = 32;
   std::string kernels;                         // MCCS_EMULATION_KERNELS

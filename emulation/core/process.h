@@ -26,6 +26,7 @@
 #include "emulation/core/kernel_table.h"
 #include "emulation/core/memory_map.h"
 #include "emulation/core/options.h"
+#include "emulation/core/virtual_memory.h"
 
 namespace mccs::emulation {
 
@@ -54,6 +55,7 @@ struct Process {
   std::vector<GpuIdentity> gpus;  // those that the program sees
   std::vector<std::unique_ptr<Context>> contexts;
   MemoryMap memory;
+  VirtualMemory virtual_memory{&memory, &gpus};
   Engine engine;
   KernelTable kernels;
   PeerAccess peers;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,11 +13,11 @@
 #include <string>
 
 #include "base/unique_fd.h"
+#include "emulation/core/memory_file.h"
 
 namespace mccs::emulation {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 std::string MemfdName(uint64_t secret) {
@@ -27,16 +26,10 @@ std::string MemfdName(uint64_t secret) {
   return name;
 }
 
-// memfd_create; where descriptors run out, once more under the hard limit: each allocation needs
-// one, and programs that never needed more than 1,024 have as many tensors.
-int MakeMemfd(const std::string& name) {
-  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd >= 0 || errno != EMFILE) return fd;
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return -1;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
-  return memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+// A forked child has no use for device memory, and must not keep it from being given back.
+void* Prepared(void* address, size_t bytes) {
+  madvise(address, bytes, MADV_DONTFORK);
+  return address;
 }
 
 // Maps the whole file. Large mappings begin at a huge page's boundary and may be made of such
@@ -44,7 +37,7 @@ int MakeMemfd(const std::string& name) {
 void* MapShared(int fd, size_t bytes) {
   if (bytes < kHugePage) {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    return address == MAP_FAILED ? nullptr : address;
+    return address == MAP_FAILED ? nullptr : Prepared(address, bytes);
   }
   void* reserved = mmap(nullptr, bytes + kHugePage, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -63,7 +56,7 @@ void* MapShared(int fd, size_t bytes) {
     munmap(reinterpret_cast<void*>(aligned + bytes), end - aligned - bytes);
   }
   madvise(address, bytes, MADV_HUGEPAGE);  // advice: a system without huge pages says no
-  return address;
+  return Prepared(address, bytes);
 }
 
 CUresult Refuse(const MccsEmulationIpcHandle& handle, const char* why) {
@@ -88,17 +81,11 @@ size_t RoundUpToPages(size_t bytes) {
 CUresult MakeSealedMemory(size_t bytes, int physical_gpu, SealedMemory* memory) {
   uint64_t secret = 0;
   if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) return CUDA_ERROR_OPERATING_SYSTEM;
-  UniqueFd fd(MakeMemfd(MemfdName(secret)));
-  if (!fd.valid()) {
-    fprintf(stderr, "emulated CUDA: no descriptor for device memory: %s; raise ulimit -n\n",
-            strerror(errno));
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  UniqueFd fd;
+  const CUresult made = MakeMemoryFile(MemfdName(secret), bytes, &fd);
+  if (made != CUDA_SUCCESS) return made;
   struct stat status;
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
-      fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0 || fstat(fd.get(), &status) != 0) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (fstat(fd.get(), &status) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
   memory->address = MapShared(fd.get(), bytes);
   if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   MccsEmulationIpcHandle& handle = memory->handle;
@@ -133,7 +120,9 @@ CUresult OpenSealedMemory(const MccsEmulationIpcHandle& handle, SealedMemory* me
       static_cast<uint64_t>(status.st_size) != handle.bytes || handle.bytes == 0) {
     return Refuse(handle, "the descriptor stands for other memory");
   }
-  if ((fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals) return Refuse(handle, "not sealed");
+  if ((fcntl(fd.get(), F_GET_SEALS) & kMemoryFileSeals) != kMemoryFileSeals) {
+    return Refuse(handle, "not sealed");
+  }
   memory->address = MapShared(fd.get(), handle.bytes);
   if (memory->address == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   memory->handle = handle;

@@ -23,7 +23,7 @@ std::optional<Side> Classify(const MemoryMap& memory, const void* address, size_
     if (end == End::kDevice || address == nullptr) return std::nullopt;
     return Side::kPageable;
   }
-  if (!region->Contains(start, bytes)) return std::nullopt;
+  if (!memory.IsKnown(start, bytes)) return std::nullopt;
   const bool host = region->kind == RegionKind::kHost || region->kind == RegionKind::kRegistered;
   return host ? Side::kPinned : Side::kDevice;
 }

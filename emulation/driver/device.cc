@@ -58,7 +58,7 @@ CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   MCCS_ENTER(session);
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
-  *bytes = session.process->memory.capacity_bytes();
+  *bytes = session.process->memory.account().capacity_bytes();
   return CUDA_SUCCESS;
 }
 

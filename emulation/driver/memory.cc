@@ -95,8 +95,9 @@ MCCS_PER_THREAD(cuMemFreeAsync, ptsz, (CUdeviceptr address, CUstream stream), ad
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
   MCCS_ENTER_CONTEXT(session);
   if (free_bytes == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *total = session.process->memory.capacity_bytes();
-  *free_bytes = *total - session.process->memory.used_bytes(session.gpu);
+  mccs::emulation::MemoryAccount& account = session.process->memory.account();
+  *total = account.capacity_bytes();
+  *free_bytes = *total - account.used_bytes(session.gpu);
   return CUDA_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ CUresult Attribute(const Session& session, const Region& region, CUdeviceptr poi
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return Answer(data, 1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return Answer(data, static_cast<unsigned long long>(0));
+      return Answer(data, region.handle_types);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return Answer(data, 0u);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:

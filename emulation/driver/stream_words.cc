@@ -40,7 +40,7 @@ CUresult FindWord(const Session& session, const WordOperation& operation, Word* 
   const size_t bytes = operation.wide ? sizeof(uint64_t) : sizeof(uint32_t);
   if (address % bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::optional<Region> region = session.process->memory.Find(address);
-  if (!region || !region->Contains(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!region || !session.process->memory.IsKnown(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   word->address = reinterpret_cast<void*>(address);
   word->wide = operation.wide;
   const size_t offset = address - region->base;

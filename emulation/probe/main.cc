@@ -62,8 +62,9 @@ std::optional<Arguments> Parse(int count, char** texts) {
 
 std::vector<Check> AllChecks() {
   std::vector<Check> all;
-  for (const auto& group : {WordChecks(), QueueChecks(), StreamChecks(), EventChecks(),
-                            MemoryChecks(), ProcessChecks(), CaptureChecks(), GraphChecks()}) {
+  for (const auto& group :
+       {WordChecks(), QueueChecks(), StreamChecks(), EventChecks(), MemoryChecks(), ProcessChecks(),
+        CaptureChecks(), GraphChecks(), VirtualMemoryChecks()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

@@ -45,6 +45,7 @@ std::vector<Check> MemoryChecks();
 std::vector<Check> ProcessChecks();
 std::vector<Check> CaptureChecks();
 std::vector<Check> GraphChecks();
+std::vector<Check> VirtualMemoryChecks();
 
 // The text of a failed call, or nothing.
 std::optional<std::string> Problem(const char* call, cudaError_t error);
@@ -122,6 +123,7 @@ class Peer {
 
   bool Send(const void* data, size_t bytes);
   bool Receive(void* data, size_t bytes);
+  int socket() const { return socket_; }
   // The peer's outcome, once it has ended.
   Outcome Join();
 

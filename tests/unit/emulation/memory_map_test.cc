@@ -82,7 +82,7 @@ TEST_F(MemoryMapTest, TheCapacityIsALimitThatFreeingGivesBack) {
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 0, 0, 8192, &address), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 1, 1, 8192, &address), CUDA_SUCCESS);
   EXPECT_EQ(map_.Free(most), CUDA_SUCCESS);
-  EXPECT_EQ(map_.used_bytes(0), 0u);
+  EXPECT_EQ(map_.account().used_bytes(0), 0u);
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 0, 0, ~size_t{0}, &address),
             CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(map_.Allocate(RegionKind::kDevice, 0, 0, 0, &address), CUDA_ERROR_INVALID_VALUE);

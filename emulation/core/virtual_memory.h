@@ -1,0 +1,88 @@
+// Virtual memory management: memory without an address (cuMemCreate), ranges of addresses without
+// memory (cuMemAddressReserve), and mappings of one into the other.
+//
+// A memory is a sealed memfd; it lives while a handle of this process or a mapping refers to it,
+// and its pages for as long as any process holds it. A mapping is known to MemoryMap, so that
+// copies and pointer attributes find it, and has an id of its own: an address that is mapped anew
+// is another buffer.
+//
+// THREAD: any; one lock inside, taken before MemoryMap's. Nothing here waits for streams.
+#ifndef MCCS_EMULATION_CORE_VIRTUAL_MEMORY_H_
+#define MCCS_EMULATION_CORE_VIRTUAL_MEMORY_H_
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "emulation/core/gpu.h"
+#include "emulation/core/memory_map.h"
+
+namespace mccs::emulation {
+
+// What sizes and addresses are multiples of; a GPU's large page.
+inline constexpr size_t kGranularityBytes = size_t{2} << 20;
+
+class VirtualMemory {
+ public:
+  // `gpus`: those that the program sees. LIFETIME: `map` outlives this.
+  VirtualMemory(MemoryMap* map, const std::vector<GpuIdentity>* gpus) : map_(map), gpus_(gpus) {}
+
+  CUresult Create(size_t bytes, const CUmemAllocationProp& properties,
+                  CUmemGenericAllocationHandle* handle);
+  CUresult Release(CUmemGenericAllocationHandle handle);
+  CUresult GetProperties(CUmemGenericAllocationHandle handle, CUmemAllocationProp* properties);
+  // The handle of what is mapped there, with one more reference.
+  CUresult Retain(uintptr_t address, CUmemGenericAllocationHandle* handle);
+
+  CUresult Reserve(size_t bytes, size_t alignment, uintptr_t hint, uintptr_t* address);
+  CUresult FreeReservation(uintptr_t address, size_t bytes);
+
+  CUresult Map(uintptr_t address, size_t bytes, CUmemGenericAllocationHandle handle);
+  // Whole mappings only.
+  CUresult Unmap(uintptr_t address, size_t bytes);
+  CUresult SetAccess(uintptr_t address, size_t bytes, std::span<const CUmemAccessDesc> access);
+  CUresult GetAccess(uintptr_t address, int gpu, CUmemAccess_flags* flags);
+
+  // A descriptor that another process, or this one, may import.
+  CUresult Export(CUmemGenericAllocationHandle handle, int* fd);
+  CUresult Import(int fd, CUmemGenericAllocationHandle* handle);
+
+ private:
+  struct Memory {
+    UniqueFd file;
+    size_t bytes = 0;
+    CUmemAllocationProp properties{};
+    bool imported = false;  // another handle accounts for it
+    uint64_t handles = 0;   // references by handle
+    uint64_t mappings = 0;
+  };
+  struct Mapping {
+    size_t bytes = 0;
+    CUmemGenericAllocationHandle memory = 0;
+    std::map<int, CUmemAccess_flags> access;  // by gpu
+  };
+
+  CUresult Add(Memory memory, CUmemGenericAllocationHandle* handle);
+  void DropIfUnused(std::map<CUmemGenericAllocationHandle, Memory>::iterator memory);
+  // The mappings that fill the range exactly; empty where there are none such.
+  std::vector<uintptr_t> MappingsIn(uintptr_t address, size_t bytes) const;
+  bool IsReserved(uintptr_t address, size_t bytes) const;
+
+  MemoryMap* const map_;
+  const std::vector<GpuIdentity>* const gpus_;
+  std::mutex mutex_;
+  std::map<CUmemGenericAllocationHandle, Memory> memories_;
+  std::map<uintptr_t, size_t> reservations_;
+  std::map<uintptr_t, Mapping> mappings_;
+  CUmemGenericAllocationHandle last_handle_ = 0;
+};
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_EMULATION_CORE_VIRTUAL_MEMORY_H_

@@ -1,0 +1,283 @@
+// Virtual memory management: memory and addresses apart from each other.
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulation/probe/probe.h"
+
+namespace mccs::probe {
+namespace {
+
+CUmemAllocationProp Properties(CUmemAllocationHandleType types = CU_MEM_HANDLE_TYPE_NONE) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.requestedHandleTypes = types;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return properties;
+}
+
+constexpr CUmemAllocationHandleType kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+CUmemAccessDesc ReadWrite() {
+  return {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+}
+
+Outcome Start(size_t* page, const CUmemAllocationProp& properties = Properties()) {
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaFree(nullptr));
+  PROBE_CALL(cuMemGetAllocationGranularity(page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  return Pass();
+}
+
+Outcome MapAt(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle) {
+  const CUmemAccessDesc access = ReadWrite();
+  PROBE_CALL(cuMemMap(address, bytes, 0, handle, 0));
+  PROBE_CALL(cuMemSetAccess(address, bytes, &access, 1));
+  return Pass();
+}
+
+Outcome ByteAt(CUdeviceptr address, unsigned char expected) {
+  unsigned char seen = 0;
+  PROBE_CALL(cuMemcpyDtoH(&seen, address, 1));
+  PROBE_HOLDS(seen == expected,
+              "memory holds " + std::to_string(seen) + ", not " + std::to_string(expected));
+  return Pass();
+}
+
+Outcome Maps() {
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  const CUmemAllocationProp properties = Properties();
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  PROBE_HOLDS(cuMemCreate(&handle, page + 1, &properties, 0) == CUDA_ERROR_INVALID_VALUE,
+              "memory need not be whole pages");
+  PROBE_CALL(cuMemCreate(&handle, page, &properties, 0));
+  PROBE_CALL(cuMemAddressReserve(&range, 4 * page, 0, 0, 0));
+  PROBE_PASSES(MapAt(range + page, page, handle));
+  PROBE_HOLDS(cuMemMap(range + page, page, 0, handle, 0) != CUDA_SUCCESS,
+              "an address was mapped twice");
+  PROBE_CALL(cuMemsetD8(range + page, 7, page));
+  PROBE_CALL(cuCtxSynchronize());
+  PROBE_CALL(cuMemUnmap(range + page, page));
+  PROBE_PASSES(MapAt(range, page, handle));
+  PROBE_PASSES(ByteAt(range + page - 1, 7));  // the memory kept its content
+  PROBE_HOLDS(cuMemAddressFree(range, 4 * page) != CUDA_SUCCESS,
+              "a range with a mapping was given back");
+  PROBE_CALL(cuMemRelease(handle));
+  PROBE_PASSES(ByteAt(range, 7));  // a mapping holds the memory
+  PROBE_CALL(cuMemUnmap(range, page));
+  PROBE_CALL(cuMemAddressFree(range, 4 * page));
+  return Pass();
+}
+
+// What an allocator with expandable segments does: one range, many memories side by side.
+Outcome OneRangeOfManyMemories() {
+  constexpr size_t kParts = 4;
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  const CUmemAllocationProp properties = Properties(kDescriptor);
+  CUmemGenericAllocationHandle handles[kParts] = {};
+  CUdeviceptr range = 0;
+  PROBE_CALL(cuMemAddressReserve(&range, kParts * page, 0, 0, 0));
+  for (size_t i = 0; i < kParts; ++i) {
+    PROBE_CALL(cuMemCreate(&handles[i], page, &properties, 0));
+    PROBE_CALL(cuMemMap(range + i * page, page, 0, handles[i], 0));
+  }
+  const CUmemAccessDesc access = ReadWrite();
+  PROBE_CALL(cuMemSetAccess(range, kParts * page, &access, 1));
+  PROBE_CALL(cuMemsetD8(range, 1, kParts * page));
+  PROBE_CALL(cuMemsetD8(range + page - 8, 2, 16));  // across a border
+  PROBE_PASSES(ByteAt(range + page, 2));
+  PROBE_PASSES(ByteAt(range + page + 8, 1));
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  PROBE_CALL(cuMemGetAddressRange(&base, &bytes, range + 2 * page + 5));
+  PROBE_HOLDS(base == range + 2 * page && bytes == page,
+              "the address range of a mapping is not the mapping");
+  CUmemGenericAllocationHandle found = 0;
+  PROBE_CALL(cuMemRetainAllocationHandle(&found, reinterpret_cast<void*>(range + page + 5)));
+  PROBE_CALL(cuMemUnmap(range + page, page));
+  PROBE_PASSES(MapAt(range + page, page, found));
+  PROBE_PASSES(ByteAt(range + page, 2));
+  PROBE_CALL(cuCtxSynchronize());
+  PROBE_CALL(cuMemUnmap(range, kParts * page));
+  PROBE_CALL(cuMemAddressFree(range, kParts * page));
+  return Pass();
+}
+
+Outcome WhatPointersSay() {
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  const CUmemAllocationProp properties = Properties(kDescriptor);
+  CUmemGenericAllocationHandle first = 0;
+  CUmemGenericAllocationHandle second = 0;
+  CUdeviceptr range = 0;
+  PROBE_CALL(cuMemCreate(&first, page, &properties, 0));
+  PROBE_CALL(cuMemCreate(&second, page, &properties, 0));
+  PROBE_CALL(cuMemAddressReserve(&range, page, 0, 0, 0));
+  PROBE_PASSES(MapAt(range, page, first));
+  unsigned capable = 1;
+  unsigned long long types = 0;
+  unsigned long long before = 0;
+  unsigned long long after = 0;
+  CUmemorytype type{};
+  PROBE_CALL(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + 5));
+  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not said to be the device's");
+  PROBE_CALL(
+      cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, range));
+  PROBE_HOLDS(capable == 0, "mapped memory can be exported by a legacy handle");
+  PROBE_CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, range));
+  PROBE_HOLDS((types & kDescriptor) != 0, "a pointer does not say how it may be exported");
+  PROBE_CALL(cuPointerGetAttribute(&before, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
+  PROBE_CALL(cuMemUnmap(range, page));
+  PROBE_PASSES(MapAt(range, page, second));
+  PROBE_CALL(cuPointerGetAttribute(&after, CU_POINTER_ATTRIBUTE_BUFFER_ID, range));
+  PROBE_HOLDS(before != after, "an address that is mapped anew keeps its id");
+  CUipcMemHandle handle;
+  PROBE_HOLDS(cuIpcGetMemHandle(&handle, range) != CUDA_SUCCESS, "it gave a legacy handle");
+  CUmemAllocationProp told{};
+  PROBE_CALL(cuMemGetAllocationPropertiesFromHandle(&told, second));
+  PROBE_HOLDS(told.location.id == 0 && told.requestedHandleTypes == kDescriptor,
+              "a handle does not say what it was made with");
+  return Pass();
+}
+
+Outcome AccessIsAskedFor() {
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  const CUmemAllocationProp properties = Properties();
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  PROBE_CALL(cuMemCreate(&handle, page, &properties, 0));
+  PROBE_CALL(cuMemAddressReserve(&range, page, 0, 0, 0));
+  PROBE_CALL(cuMemMap(range, page, 0, handle, 0));
+  const CUmemLocation location = properties.location;
+  unsigned long long flags = ~0ull;
+  PROBE_CALL(cuMemGetAccess(&flags, &location, range));
+  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_NONE, "a new mapping is open to all");
+  const CUmemAccessDesc access = ReadWrite();
+  PROBE_CALL(cuMemSetAccess(range, page, &access, 1));
+  PROBE_CALL(cuMemGetAccess(&flags, &location, range));
+  PROBE_HOLDS(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE, "access was not given");
+  return Pass();
+}
+
+// Sends and receives a descriptor over a peer's socket.
+bool SendDescriptor(int socket, int fd) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+int ReceiveDescriptor(int socket) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return -1;
+  int fd = -1;
+  memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  return fd;
+}
+
+Outcome Import(Peer& self) {
+  const int fd = ReceiveDescriptor(self.socket());
+  PROBE_HOLDS(fd >= 0, "no descriptor came");
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  PROBE_CALL(cuMemImportFromShareableHandle(
+      &handle, reinterpret_cast<void*>(static_cast<intptr_t>(fd)), kDescriptor));
+  close(fd);
+  PROBE_CALL(cuMemAddressReserve(&range, page, 0, 0, 0));
+  PROBE_PASSES(MapAt(range, page, handle));
+  PROBE_PASSES(ByteAt(range, 5));
+  PROBE_CALL(cuMemsetD8(range, 6, page));
+  PROBE_CALL(cuCtxSynchronize());
+  char done = 1;
+  self.Send(&done, 1);
+  return Pass();
+}
+
+Outcome Descriptors() {
+  Peer peer(Import);
+  size_t page = 0;
+  PROBE_PASSES(Start(&page));
+  const CUmemAllocationProp properties = Properties(kDescriptor);
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr range = 0;
+  PROBE_CALL(cuMemCreate(&handle, page, &properties, 0));
+  PROBE_CALL(cuMemAddressReserve(&range, page, 0, 0, 0));
+  PROBE_PASSES(MapAt(range, page, handle));
+  PROBE_CALL(cuMemsetD8(range, 5, page));
+  PROBE_CALL(cuCtxSynchronize());
+  int fd = -1;
+  PROBE_CALL(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0));
+  PROBE_HOLDS(SendDescriptor(peer.socket(), fd), "the descriptor could not be sent");
+  close(fd);
+  char done = 0;
+  PROBE_HOLDS(peer.Receive(&done, 1), "the second process did not map it");
+  PROBE_PASSES(ByteAt(range, 6));
+  const CUmemAllocationProp closed = Properties();
+  PROBE_CALL(cuMemCreate(&handle, page, &closed, 0));
+  PROBE_HOLDS(cuMemExportToShareableHandle(&fd, handle, kDescriptor, 0) != CUDA_SUCCESS,
+              "memory that was not made for it could be exported");
+  return peer.Join();
+}
+
+Outcome OutOfMemory() {
+  PROBE_CALL(cudaSetDevice(0));
+  size_t free_bytes = 0;
+  size_t total = 0;
+  void* device = nullptr;
+  PROBE_CALL(cudaMemGetInfo(&free_bytes, &total));
+  PROBE_HOLDS(cudaMalloc(&device, 2 * total) == cudaErrorMemoryAllocation,
+              "more than all memory was given");
+  PROBE_HOLDS(cudaGetLastError() == cudaErrorMemoryAllocation, "the last error was another");
+  PROBE_CALL(cudaMalloc(&device, 64 << 20));  // the error does not stick
+  size_t less = 0;
+  PROBE_CALL(cudaMemGetInfo(&less, &total));
+  PROBE_HOLDS(less + (64 << 20) <= free_bytes, "an allocation left as much free memory");
+  PROBE_CALL(cudaFree(device));
+  return Pass();
+}
+
+}  // namespace
+
+std::vector<Check> VirtualMemoryChecks() {
+  return {
+      {"vmm_maps", "memory can be mapped, unmapped and mapped elsewhere, and keeps its content",
+       Maps},
+      {"vmm_one_range_many_memories", "mappings side by side are one range for copies and sets",
+       OneRangeOfManyMemories},
+      {"vmm_pointers", "a mapping has an id, a range and handle types of its own", WhatPointersSay},
+      {"vmm_access", "nobody may touch a mapping before access is set", AccessIsAskedFor},
+      {"vmm_descriptors", "memory goes to another process as a descriptor", Descriptors},
+      {"out_of_memory", "too much asked for is an error that does not stick", OutOfMemory},
+  };
+}
+
+}  // namespace mccs::probe
