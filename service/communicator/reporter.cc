@@ -12,8 +12,7 @@ constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
 
 }  // namespace
 
-void Reporter::Report(const WorkDone& work, const absl::Status& failure,
-                      const std::string& held_up) {
+void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
   if (!formation_.strategy.has_value()) return;
   next_ = env_.access.clock->Now() + kReportEveryNs;
   reported_operations_ = work.operations;
@@ -25,13 +24,13 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .with_options = work.with_options,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
-       .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
-       .held_up = held_up});
+       .state =
+           failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message()))});
 }
 
-void Reporter::Poll(const WorkDone& work, const std::string& held_up) {
+void Reporter::Poll(const WorkDone& work) {
   if (work.operations == reported_operations_ || env_.access.clock->Now() < next_) return;
-  Report(work, absl::OkStatus(), held_up);
+  Report(work, absl::OkStatus());
 }
 
 MonotonicNs Reporter::NextDeadline(uint64_t operations) const {

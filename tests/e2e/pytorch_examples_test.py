@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""examples/pytorch on two hosts: what is computed over us is what Gloo and a single process compute."""
+import unittest
+
+from lab_world import ROOT, Lab, cases
+from pytorch_world import need_pytorch, pytorch_environment
+
+EXAMPLES = ROOT / "examples/pytorch"
+# Importing PyTorch takes seconds, and the processors are shared.
+PATIENCE_S = 500
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        need_pytorch()
+        cls.lab = Lab(hosts=2, gpus=2, name="pytorch")
+        cls.addClassCleanup(cls.lab.down)
+
+    def run_example(self, name, *arguments, options=("--ranks-per-host", 1)):
+        result = self.lab.run("python", EXAMPLES / name, *arguments, options=options, env=pytorch_environment(),
+                              timeout=PATIENCE_S)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
+        return result.stdout
+
+    def assert_learns_the_same(self, name, *arguments, **options):
+        self.assertIn("losses agree", self.run_example(name, "--steps", 3, *arguments, **options))
+
+    def test_data_parallel(self):
+        self.assert_learns_the_same("ddp.py")
+
+    def test_data_parallel_with_two_ranks_on_each_host(self):
+        self.assert_learns_the_same("ddp.py", options=())
+
+    def test_fully_sharded(self):
+        self.assert_learns_the_same("fsdp.py")
+
+    def test_the_benchmark_finds_every_result_right(self):
+        table = self.run_example("bench.py", "--max", "1M", "--calls", 3, "--ops",
+                                 "all_reduce,broadcast,all_gather,reduce_scatter")
+        self.assertEqual(table.count("  right"), 4 * 3, table)
+        self.assertNotIn("WRONG", table)
+
+    def test_torchrun_starts_them_too(self):
+        command = ('exec torchrun --nnodes 2 --nproc-per-node 1 --node-rank "$RANK" --master-addr "$MASTER_ADDR" '
+                   f'--master-port "$MASTER_PORT" {EXAMPLES}/ddp.py --steps 2')
+        result = self.lab.run("sh", "-c", command, options=("--ranks-per-host", 1), env=pytorch_environment(),
+                              timeout=PATIENCE_S)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("losses agree", result.stdout)
+
+
+if __name__ == "__main__":
+    cases.main()

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Runs PyTorch's own distributed tests, as the wheel brings them, with their ranks on different hosts of a lab.
+
+Runs in PyTorch's environment, on a host of the lab (mccs-lab exec). The suite starts the ranks of each test as
+processes of its own; here each of them gets the variables of its host first. They are forked, not spawned: importing
+the suite takes ten seconds, a test a second or two. A process that has used CUDA cannot be forked, so this one never
+does: where it asks for the number of GPUs, it is told what the lab has said.
+
+Prints one line per test and ends with 0, whatever the outcomes: they are in the results file.
+
+MCCS_TEST_HOSTS holds the hosts' variables, as JSON: [{name: value}, …]. The ranks are dealt out in blocks.
+"""
+import argparse
+import faulthandler
+import json
+import os
+import sys
+import time
+import unittest
+
+# The suite reads these when it is imported.
+os.environ.setdefault("BACKEND", "nccl")
+os.environ.setdefault("WORLD_SIZE", "2")
+os.environ.setdefault("TEMP_DIR", "/tmp")
+
+import torch  # noqa: E402
+
+_count_gpus = torch._C._cuda_getDeviceCount
+torch._C._cuda_getDeviceCount = lambda: int(os.environ["MCCS_EMULATED_GPUS"])
+from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend  # noqa: E402
+
+LINE_AT_MOST = 150
+HOSTS = json.loads(os.environ.get("MCCS_TEST_HOSTS", "[]"))
+
+
+class Suite(TestDistBackend, DistributedTest._DistTestBase):
+    def setUp(self):
+        super().setUp()
+        self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    @classmethod
+    def _run(cls, *arguments, **options):
+        torch._C._cuda_getDeviceCount = _count_gpus
+        super()._run(*arguments, **options)
+
+    def _start_processes(self, process):
+        before = dict(os.environ)
+
+        def on_its_host(**options):
+            rank = options["args"][0]
+            os.environ.update(HOSTS[rank * len(HOSTS) // int(self.world_size)])
+            return process(**options)  # started before the next one is made
+
+        try:
+            super()._start_processes(on_its_host)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def gist(reason):
+    """The line that says most, of a traceback of tracebacks."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
+    return (errors or lines or [""])[-1][:LINE_AT_MOST]
+
+
+class Table(unittest.TestResult):
+    """Keeps what came of each test, and says it at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self._outcome, self._started = ("passed", ""), time.monotonic()
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        outcome, reason = self._outcome
+        seconds = time.monotonic() - self._started
+        self.rows.append({"test": test._testMethodName, "outcome": outcome, "reason": reason,
+                          "seconds": round(seconds, 1)})
+        print(f"{outcome:8}{seconds:6.1f} s  {test._testMethodName}  {gist(reason)}", flush=True)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self._outcome = "skipped", reason
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._outcome = "failed", self.failures[-1][1]
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._outcome = "failed", self.errors[-1][1]
+
+
+def chosen(options):
+    names = unittest.TestLoader().getTestCaseNames(Suite)
+    if options.tests:
+        return [name for name in names if name in options.tests]
+    return names[options.offset::options.every]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--every", type=int, default=1, help="take one test of so many")
+    parser.add_argument("--offset", type=int, default=0, help="and begin with this one")
+    parser.add_argument("--tests", nargs="*", help="take these instead")
+    parser.add_argument("--results", required=True, help="the file that receives the outcomes, as JSON")
+    options = parser.parse_args()
+    table = Table()
+    Suite.setUpClass()
+    for name in chosen(options):
+        Suite(name).run(table)
+        with open(options.results, "w", encoding="utf-8") as file:
+            json.dump(table.rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    main()

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""PyTorch's own distributed tests, backend nccl, with 2 and with 4 ranks on two hosts.
+
+A quarter of them with 2 ranks and a sixteenth with 4, all with MCCS_TEST_PYTORCH=all (scripts/test --pytorch-all).
+They run first, in one process (pytorch_suite.py); then each is reported as a case of this program.
+"""
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from lab_world import ROOT, Lab, cases, environment, program
+from pytorch_world import need_pytorch
+import torch_world
+
+SUITE = ROOT / "tests/e2e/pytorch_suite.py"
+ALL = os.environ.get("MCCS_TEST_PYTORCH") == "all"
+EVERY = {2: 1, 4: 1} if ALL else {2: 4, 4: 16}
+# The suite's own patience with one test, and ours with all of them.
+TEST_TIMEOUT_S = 120
+RUN_TIMEOUT_S = 4 * 3600
+
+# What cannot pass here, and why.
+KNOWN = {}
+
+
+def host_variables(lab, host):
+    """What mccs-lab env prints, as a dictionary."""
+    lines = lab.command("env", host).stdout.splitlines()
+    return dict(shlex.split(line)[1].split("=", 1) for line in lines)
+
+
+def run_suite(ranks):
+    """The rows of the results file."""
+    with Lab(hosts=2, gpus=4, name="pytorch-suite") as lab, tempfile.NamedTemporaryFile() as results:
+        hosts = [host_variables(lab, host) for host in ("h0", "h1")]
+        env = environment(WORLD_SIZE=str(ranks), MCCS_TEST_HOSTS=json.dumps(hosts), OMP_NUM_THREADS="1",
+                          DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(TEST_TIMEOUT_S))
+        # Its lines are shown as they come; what the ranks have to say goes to a file for whoever wants it.
+        log = ROOT / f"build/pytorch-suite-{ranks}.log"
+        print(f"# PyTorch's distributed tests, {ranks} ranks on two hosts, one of {EVERY[ranks]}; details in {log}",
+              flush=True)
+        with log.open("w") as errors:
+            subprocess.run([program("mccs-lab"), "exec", "--name", lab.name, "h0", "--", str(torch_world.python()),
+                            str(SUITE), "--every", str(EVERY[ranks]), "--results", results.name],
+                           env=env, stderr=errors, stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S, check=True)
+        return json.load(results)
+
+
+def case_of(row):
+    def case(self):
+        if row["outcome"] == "skipped":
+            raise unittest.SkipTest(row["reason"])
+        if row["outcome"] == "failed":
+            if row["test"] in KNOWN:
+                raise unittest.SkipTest(f"fails: {KNOWN[row['test']]}")
+            self.fail(row["reason"])
+    return case
+
+
+def summary(ranks, rows):
+    print(f"# {ranks} ranks: " + ", ".join(
+        f"{sum(row['outcome'] == outcome for row in rows)} {outcome}" for outcome in ("passed", "failed", "skipped")))
+    reasons = {}
+    for row in rows:
+        if row["outcome"] == "skipped":
+            reasons.setdefault(row["reason"], []).append(row["test"])
+    for reason, tests in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
+        print(f"#   {len(tests):4} skipped by the suite: {reason}")
+
+
+def load_cases():
+    for ranks in EVERY:
+        rows = run_suite(ranks)
+        summary(ranks, rows)
+        globals()[f"Ranks{ranks}"] = type(f"Ranks{ranks}", (unittest.TestCase,),
+                                          {row["test"]: case_of(row) for row in rows})
+
+
+class Environment(unittest.TestCase):
+    def test_pytorch_is_there(self):
+        need_pytorch()
+
+
+if __name__ == "__main__":
+    if torch_world.why_not() is None:
+        load_cases()
+    cases.main()
