@@ -36,7 +36,28 @@ std::optional<bool> BlockingOverride() {
 
 bool MultiRankGpuAllowed() { return ValueOf("NCCL_MULTI_RANK_GPU_ENABLE") == "1"; }
 
-absl::StatusOr<uint32_t> InitTimeoutMs() { return MillisecondsOf("MCCS_INIT_TIMEOUT"); }
+absl::StatusOr<bool> FallbackAllowed() {
+  const std::string text = ValueOf("MCCS_FALLBACK").value_or("error");
+  if (text == "error") return false;
+  if (text != "nccl") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("MCCS_FALLBACK is '", text, "': it must be error or nccl; taken as error"));
+  }
+  if (CommIdText()) {
+    return absl::InvalidArgumentError(
+        "MCCS_FALLBACK=nccl cannot be with NCCL_COMM_ID: each rank makes its id by itself, and "
+        "they "
+        "could not agree on a library; taken as error");
+  }
+  return true;
+}
+
+absl::StatusOr<uint32_t> InitTimeoutMs() {
+  if (!ValueOf("MCCS_INIT_TIMEOUT") && FallbackAllowed().value_or(false)) {
+    return kFallbackInitTimeoutMs;
+  }
+  return MillisecondsOf("MCCS_INIT_TIMEOUT");
+}
 
 absl::StatusOr<uint32_t> WarnAfterMs() { return MillisecondsOf("MCCS_WARN_AFTER"); }
 

@@ -22,8 +22,14 @@ std::optional<bool> BlockingOverride();
 // NCCL_MULTI_RANK_GPU_ENABLE=1: several ranks may share one GPU.
 bool MultiRankGpuAllowed();
 
-// MCCS_INIT_TIMEOUT, in seconds ("30", "0.5"): how long init waits for ranks that do not join. 0
-// and unset: for ever, as NCCL does. Errors: kInvalidArgument.
+// MCCS_FALLBACK: nccl (true) or error (false, and where it is unset). kInvalidArgument: another
+// text, or one that asks for what cannot be.
+absl::StatusOr<bool> FallbackAllowed();
+
+// MCCS_INIT_TIMEOUT, in seconds ("30", "0.5"): how long init waits for ranks that do not join. 0:
+// for ever, as NCCL does. Unset: likewise, but kFallbackInitTimeoutMs where MCCS_FALLBACK is nccl,
+// because a rank that went the other way will never join. Errors: kInvalidArgument.
+inline constexpr uint32_t kFallbackInitTimeoutMs = 60'000;
 absl::StatusOr<uint32_t> InitTimeoutMs();
 
 // MCCS_WARN_AFTER, in seconds: how long an operation may wait for ranks before the daemon names

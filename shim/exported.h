@@ -1,10 +1,16 @@
-// What makes a function part of the library's surface. Every function exists twice: the strong
-// pncclX is ours, the weak ncclX is another name of it that a profiler may replace.
+// What makes a function part of the library's surface.
+//
+// A file defines pncclX as usual, with these two macros around. What a program meets under the
+// names ncclX (weak, so that a profiler may replace it) and pncclX (strong) is an entry point
+// (entry_points.h) that jumps to our function or, where the process has fallen back, to that of the
+// real library; so our own pncclX goes by another name, mccs_own_X.
 #ifndef MCCS_SHIM_EXPORTED_H_
 #define MCCS_SHIM_EXPORTED_H_
 
-#define MCCS_EXPORT extern "C" __attribute__((visibility("default")))
-#define MCCS_ALSO_WEAK(name) \
-  extern "C" __attribute__((visibility("default"), weak, alias("p" #name))) decltype(p##name) name
+#include "shim/own_names.h"  // generated from entry_points.txt
+
+#define MCCS_EXPORT extern "C" __attribute__((visibility("hidden")))
+// Fails to compile for a name that entry_points.txt lacks.
+#define MCCS_ALSO_WEAK(name) static_assert(mccs::shim::kEntry_##name < mccs::shim::kEntries)
 
 #endif  // MCCS_SHIM_EXPORTED_H_

@@ -38,6 +38,12 @@ absl::Status Group::EndWithoutActing() {
   return absl::OkStatus();
 }
 
+int Group::Abandon() {
+  error_ = absl::OkStatus();
+  Clear();
+  return std::exchange(depth_, 0);
+}
+
 void Group::Clear() {
   // Inits that were dropped before they ran: their callers hold handles of nothing.
   for (InitJob& job : inits_) {

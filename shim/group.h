@@ -35,6 +35,8 @@ class Group {
   Outcome End();
   // Ends one level and drops everything at the outermost one.
   absl::Status EndWithoutActing();
+  // Ends all levels, drops everything, and says how many levels there were.
+  int Abandon();
 
   // Each adds one task; REQUIRES: open().
   // `*handle` is set at once and becomes NULL again if a blocking init fails.

@@ -14,8 +14,12 @@ namespace {
 constexpr Variable kVariables[] = {
     {"CUDA_LAUNCH_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "0",
      "1: a call returns when its streams have finished its work"},
+    {"MCCS_FALLBACK", Treatment::kHonoured, ValueType::kText, "error",
+     "nccl: a process that finds no daemon may use the real library instead"},
     {"MCCS_INIT_TIMEOUT", Treatment::kHonoured, ValueType::kText, "0",
      "seconds that init waits for missing ranks; 0: for ever"},
+    {"MCCS_NCCL_PATH", Treatment::kHonoured, ValueType::kText, "",
+     "the real library for MCCS_FALLBACK; unset: the next libnccl.so.2 of the program's folders"},
     {"MCCS_SOCKET", Treatment::kHonoured, ValueType::kText, "/run/mccs/mccsd.sock",
      "the daemon's socket"},
     {"NCCL_ALGO", Treatment::kHint, ValueType::kText, "",

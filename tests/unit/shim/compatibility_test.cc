@@ -22,7 +22,7 @@ namespace mccs {
 namespace {
 
 constexpr char kDocument[] = "docs/compatibility.md";
-constexpr char kExportedNames[] = "tests/unit/shim/exported_names.txt";
+constexpr char kExportedNames[] = "shim/entry_points.txt";
 
 using ::testing::HasSubstr;
 

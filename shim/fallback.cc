@@ -1,0 +1,279 @@
+#include "shim/fallback.h"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/unique_id.h"
+#include "shim/diagnostics.h"
+#include "shim/entry_points.h"
+#include "shim/environment.h"
+#include "shim/error_text.h"
+#include "shim/group.h"
+#include "shim/process.h"
+#include "shim/real_library.h"
+
+namespace mccs::shim {
+namespace {
+
+// Answered by us while nothing is decided: they need neither daemon nor communicator.
+constexpr EntryNumber kNeutral[] = {
+    kEntry_ncclGetVersion,     kEntry_ncclGetErrorString,    kEntry_ncclGetLastError,
+    kEntry_ncclResetDebugInit, kEntry_ncclGroupStart,        kEntry_ncclGroupEnd,
+    kEntry_ncclParamBind,      kEntry_ncclParamGetParameter, kEntry_ncclParamGetAllParameterKeys,
+    kEntry_ncclParamDumpAll};
+
+// Their results are no ncclResult_t, so what we ourselves answer stands in where the real library
+// lacks them.
+constexpr EntryNumber kOtherResults[] = {
+    kEntry_ncclTeamWorld,      kEntry_ncclTeamLsa,         kEntry_ncclTeamRail,
+    kEntry_ncclTeamCft,        kEntry_ncclTeamCftMultimem, kEntry_ncclTeamRankToWorld,
+    kEntry_ncclTeamRankToLsa,  kEntry_ncclLLA2ACalcSlots,  kEntry_ncclParamDumpAll,
+    kEntry_ncclGetErrorString, kEntry_ncclGetLastError,    kEntry_ncclResetDebugInit};
+
+bool IsNeutral(EntryNumber entry) {
+  return std::find(std::begin(kNeutral), std::end(kNeutral), entry) != std::end(kNeutral);
+}
+
+struct State {
+  std::mutex mutex;
+  std::atomic<Way> way{Way::kUnasked};  // written under mutex
+  std::optional<RealLibrary> real;      // set before `way` is kReal
+};
+
+// Used until the process's very end.
+State& TheState() {
+  static auto* const state = new State;
+  return *state;
+}
+
+thread_local bool deciding = false;  // the real library called us while it was opened
+thread_local std::string refusal;    // of this thread's last init that was refused here
+
+void SayOnce(const std::string& text) { SayOn(stderr, Verbosity::kWarn, text); }
+
+bool MadeByUs(const ncclUniqueId& id) {
+  uint64_t magic;
+  std::memcpy(&magic, &id, sizeof(magic));
+  return magic == wire::kUniqueIdMagic;
+}
+
+// ---- Inits: their id says which way ----
+
+void DecideById(const ncclUniqueId& id);
+
+// The function where calls of `entry` go that the real library has; by its own type.
+template <typename Function>
+Function* Real(EntryNumber entry) {
+  return reinterpret_cast<Function*>(TheState().real->Find(NameOf(entry)));
+}
+template <typename Function>
+Function* Own(EntryNumber entry) {
+  return reinterpret_cast<Function*>(OwnTarget(entry));
+}
+
+// An init with this id, made by `call` of the function that it is given.
+template <typename Function, typename Call>
+ncclResult_t Init(EntryNumber entry, const ncclUniqueId* id, Call call) {
+  refusal.clear();
+  if (id != nullptr) DecideById(*id);
+  if (CurrentWay() != Way::kReal) return call(*Own<Function>(entry));
+  if (id != nullptr && MadeByUs(*id)) {
+    refusal = absl::StrCat(
+        NameOf(entry), ": the unique id was made by MCCS, but this process has fallen back to ",
+        TheState().real->path(), ": start a daemon on every host of the job, or on none of them");
+    SayOnce(refusal);
+    return ncclInvalidArgument;
+  }
+  auto* const real = Real<Function>(entry);
+  return real != nullptr ? call(*real) : static_cast<ncclResult_t>(RefuseMissing(entry));
+}
+
+ncclResult_t InitRankByWay(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return Init<decltype(InitRankByWay)>(kEntry_ncclCommInitRank, &id,
+                                       [&](auto& f) { return f(comm, ranks, id, rank); });
+}
+
+ncclResult_t InitRankConfigByWay(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                 ncclConfig_t* config) {
+  return Init<decltype(InitRankConfigByWay)>(kEntry_ncclCommInitRankConfig, &id, [&](auto& f) {
+    return f(comm, ranks, id, rank, config);
+  });
+}
+
+ncclResult_t InitRankScalableByWay(ncclComm_t* comm, int ranks, int rank, int count,
+                                   ncclUniqueId* ids, ncclConfig_t* config) {
+  const ncclUniqueId* first = count > 0 ? ids : nullptr;
+  return Init<decltype(InitRankScalableByWay)>(
+      kEntry_ncclCommInitRankScalable, first,
+      [&](auto& f) { return f(comm, ranks, rank, count, ids, config); });
+}
+
+// Ranks that are in the communicator already bring no id, and belong to one library.
+ncclResult_t GrowByWay(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                       ncclComm_t* grown, ncclConfig_t* config) {
+  return Init<decltype(GrowByWay)>(
+      kEntry_ncclCommGrow, comm == nullptr ? id : nullptr,
+      [&](auto& f) { return f(comm, ranks, id, rank, grown, config); });
+}
+
+// A refusal of ours is told once: what comes after it is the real library's to tell.
+const char* LastErrorByWay(ncclComm_t comm) {
+  thread_local std::string told;
+  if (!refusal.empty()) {
+    told = std::exchange(refusal, {});
+    return told.c_str();
+  }
+  return Real<const char*(ncclComm_t)>(kEntry_ncclGetLastError)(comm);
+}
+
+void SetInits() {
+  SetTarget(kEntry_ncclCommInitRank, reinterpret_cast<Target>(&InitRankByWay));
+  SetTarget(kEntry_ncclCommInitRankConfig, reinterpret_cast<Target>(&InitRankConfigByWay));
+  SetTarget(kEntry_ncclCommInitRankScalable, reinterpret_cast<Target>(&InitRankScalableByWay));
+  SetTarget(kEntry_ncclCommGrow, reinterpret_cast<Target>(&GrowByWay));
+}
+
+// ---- The ways. All under the state's mutex ----
+
+void GoOwnWay() {
+  for (unsigned n = 0; n < kEntries; ++n) {
+    const auto entry = static_cast<EntryNumber>(n);
+    SetTarget(entry, OwnTarget(entry));
+  }
+  TheState().way.store(Way::kOwn, std::memory_order_release);
+}
+
+Target RealTarget(EntryNumber entry) {
+  if (Target found = TheState().real->Find(NameOf(entry))) return found;
+  const bool other = std::find(std::begin(kOtherResults), std::end(kOtherResults), entry) !=
+                     std::end(kOtherResults);
+  return other ? OwnTarget(entry) : MissingTarget(entry);
+}
+
+std::string VersionOf(const RealLibrary& real) {
+  auto* const get = reinterpret_cast<ncclResult_t (*)(int*)>(real.Find("ncclGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != ncclSuccess) return "of unknown version";
+  return absl::StrCat("NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+// Groups that this thread opened while nothing was decided are opened there too.
+void TakeGroupAlong() {
+  auto* const start = Real<ncclResult_t()>(kEntry_ncclGroupStart);
+  for (int depth = Group::OfThisThread().Abandon(); depth > 0; --depth) start();
+}
+
+void GoRealWay(const std::string& why) {
+  State& state = TheState();
+  absl::StatusOr<RealLibrary> real = RealLibrary::Open();
+  if (!real.ok()) {
+    SayOnce(absl::StrCat(why, "; NCCL's calls of this process fail, although MCCS_FALLBACK=nccl: ",
+                         real.status().message(), "; MCCS_NCCL_PATH may name the real library"));
+    return GoOwnWay();
+  }
+  state.real.emplace(*std::move(real));
+  SayOnce(absl::StrCat(why, "; MCCS_FALLBACK=nccl: NCCL's calls of this process go to ",
+                       state.real->path(), " (", VersionOf(*state.real), ")"));
+  for (unsigned n = 0; n < kEntries; ++n) {
+    const auto entry = static_cast<EntryNumber>(n);
+    SetTarget(entry, RealTarget(entry));
+  }
+  SetInits();
+  SetTarget(kEntry_ncclGetLastError, reinterpret_cast<Target>(&LastErrorByWay));
+  state.way.store(Way::kReal, std::memory_order_release);
+  TakeGroupAlong();
+}
+
+void SayOwnWay(const char* why) {
+  SayOnce(
+      absl::StrCat(why, ": NCCL's calls of this process go to the MCCS daemon at ", SocketPath()));
+}
+
+void DecideByDaemon() {
+  const auto daemon = Process::Get().OpenConnection();
+  if (!daemon.ok()) return GoRealWay(std::string(daemon.status().message()));
+  SayOwnWay("MCCS_FALLBACK=nccl is not needed");
+  GoOwnWay();
+}
+
+void DecideById(const ncclUniqueId& id) {
+  State& state = TheState();
+  if (CurrentWay() != Way::kUndecided || deciding) return;
+  std::lock_guard lock(state.mutex);
+  if (CurrentWay() != Way::kUndecided) return;
+  deciding = true;
+  if (MadeByUs(id)) {
+    SayOwnWay("the unique id was made by MCCS");
+    GoOwnWay();
+  } else {
+    GoRealWay("the unique id was not made by MCCS");
+  }
+  deciding = false;
+}
+
+// What MCCS_FALLBACK asks for.
+void ReadTheSetting() {
+  const absl::StatusOr<bool> allowed = FallbackAllowed();
+  if (!allowed.ok()) SayOnce(std::string(allowed.status().message()));
+  if (!allowed.ok() || !*allowed) return GoOwnWay();
+  for (const EntryNumber entry : kNeutral) SetTarget(entry, OwnTarget(entry));
+  SetInits();
+  TheState().way.store(Way::kUndecided, std::memory_order_release);
+}
+
+Target TargetOf(EntryNumber entry) {
+  if (CurrentWay() == Way::kReal) return RealTarget(entry);
+  return OwnTarget(entry);
+}
+
+}  // namespace
+
+Way CurrentWay() { return TheState().way.load(std::memory_order_acquire); }
+
+// An init that comes first asks here before its target is set, so it is sent on by its own entry
+// point.
+Target ChooseTarget(EntryNumber entry) {
+  if (deciding) return OwnTarget(entry);
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  deciding = true;
+  if (CurrentWay() == Way::kUnasked) ReadTheSetting();
+  Target target = nullptr;
+  if (CurrentWay() == Way::kUndecided) {
+    switch (entry) {
+      case kEntry_ncclCommInitRank:
+        target = reinterpret_cast<Target>(&InitRankByWay);
+        break;
+      case kEntry_ncclCommInitRankConfig:
+        target = reinterpret_cast<Target>(&InitRankConfigByWay);
+        break;
+      case kEntry_ncclCommInitRankScalable:
+        target = reinterpret_cast<Target>(&InitRankScalableByWay);
+        break;
+      case kEntry_ncclCommGrow:
+        target = reinterpret_cast<Target>(&GrowByWay);
+        break;
+      default:
+        if (!IsNeutral(entry)) DecideByDaemon();
+    }
+  }
+  deciding = false;
+  return target != nullptr ? target : TargetOf(entry);
+}
+
+int RefuseMissing(EntryNumber entry) {
+  refusal = absl::StrCat(NameOf(entry), " is not in ", TheState().real->path(),
+                         ", to which this process has fallen back");
+  SayOnce(refusal);
+  return ncclInvalidUsage;
+}
+
+}  // namespace mccs::shim

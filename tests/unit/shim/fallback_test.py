@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""MCCS_FALLBACK: which library a process's calls reach. Usage: fallback_test.py OURS FAKE LIST
+
+OURS is our libnccl.so.2, FAKE a stand-in for the real one, LIST the names that ours shows. Each case is
+a process of its own, which loads OURS as a program does; there is no daemon.
+"""
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import cases  # noqa: E402
+
+OURS, FAKE, LIST = sys.argv[1:4]
+REAL = "/usr/local/cuda/lib64/libnccl.so.2"
+MAGIC = b"MCCSUID1"
+
+PREAMBLE = """
+import ctypes, os, sys, threading
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 128)]
+nccl = ctypes.CDLL(sys.argv[1])
+nccl.ncclGetLastError.restype = ctypes.c_char_p
+nccl.ncclGetLastError.argtypes = [ctypes.c_void_p]
+nccl.ncclGetErrorString.restype = ctypes.c_char_p
+def calls():
+    fake = ctypes.CDLL(sys.argv[2])
+    fake.FakeCalls.restype = ctypes.c_char_p
+    return fake.FakeCalls().decode()
+def last_error():
+    return nccl.ncclGetLastError(None).decode()
+def made_by_us():
+    id = Id()
+    id.bytes[:8] = b"MCCSUID1"
+    return id
+def version():
+    number = ctypes.c_int()
+    assert nccl.ncclGetVersion(ctypes.byref(number)) == 0
+    return number.value
+comm = ctypes.c_void_p()
+"""
+
+
+def run(program, **environment):
+    """The program's standard output and error, once it has ended well."""
+    setting = {name: value for name, value in os.environ.items()
+               if not name.startswith(("NCCL_", "MCCS_")) and name != "LD_PRELOAD"}
+    setting |= {"MCCS_SOCKET": "/nonexistent/mccsd.sock", "MCCS_FALLBACK": "nccl", "MCCS_NCCL_PATH": FAKE}
+    setting |= environment
+    setting = {name: value for name, value in setting.items() if value is not None}
+    ended = subprocess.run([sys.executable, "-c", PREAMBLE + program, OURS, FAKE], env=setting, text=True,
+                           capture_output=True, timeout=60)
+    if ended.returncode != 0:
+        raise AssertionError(f"exit {ended.returncode}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout.strip(), ended.stderr
+
+
+class Fallback(unittest.TestCase):
+    def test_without_the_variable_calls_fail_with_a_text(self):
+        for value in (None, "error"):
+            out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_FALLBACK=value)
+            self.assertTrue(out.startswith("2 no MCCS daemon at /nonexistent/mccsd.sock"), out)
+            self.assertEqual(err, "")
+
+    def test_a_value_that_means_nothing_is_said_and_taken_as_error(self):
+        out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())))", MCCS_FALLBACK="yes")
+        self.assertEqual(out, "2")
+        self.assertIn("MCCS_FALLBACK is 'yes': it must be error or nccl", err)
+
+    def test_without_a_daemon_every_call_goes_to_the_real_library(self):
+        out, err = run("""
+id = Id()
+assert nccl.ncclGetUniqueId(ctypes.byref(id)) == 0
+assert bytes(id.bytes) == b"\\x11" * 128
+id.bytes[127] = 7
+assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, id, 1) == 0
+assert nccl.pncclCommInitRankConfig(ctypes.byref(comm), 3, id, 2, None) == 0
+assert nccl.ncclReduce(ctypes.c_void_p(0xabc1), ctypes.c_void_p(0xabc2), ctypes.c_size_t(1 << 40), 7, 2, 5,
+                       comm, ctypes.c_void_p(0xabc3)) == 0
+assert nccl.ncclCommAbort(comm) == 5
+print(version(), last_error(), nccl.ncclGetErrorString(1).decode(), calls())
+""")
+        self.assertEqual(out, "21805 fake last error fake error string GetUniqueId;CommInitRank 2 17 7 1;"
+                              "CommInitRankConfig 3 7 2 NULL;Reduce abc1 abc2 10000000000 7 2 5 2000 abc3;"
+                              "CommAbort 2000;")
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertIn("no MCCS daemon at /nonexistent/mccsd.sock", err)
+        self.assertIn(f"go to {FAKE} (NCCL 2.18.5)", err)
+
+    def test_an_open_group_is_taken_along(self):
+        out, _ = run("""
+nccl.ncclGroupStart()
+nccl.ncclGroupStart()
+comms = (ctypes.c_void_p * 2)()
+assert nccl.ncclCommInitAll(comms, 2, None) == 0
+nccl.ncclGroupEnd()
+nccl.ncclGroupEnd()
+print(calls())
+""")
+        self.assertEqual(out, "GroupStart 1;GroupStart 2;CommInitAll 2;GroupEnd 1;GroupEnd 0;")
+
+    def test_harmless_questions_decide_nothing(self):
+        out, err = run("print(version(), nccl.ncclGroupStart(), nccl.ncclGroupEnd(), nccl.ncclGetErrorString(0))")
+        self.assertTrue(out.startswith("22809 0 0"), out)
+        self.assertEqual(err, "")
+
+    def test_another_librarys_id_is_followed(self):
+        out, err = run("""
+assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(), 1) == 0
+print(calls())
+""")
+        self.assertEqual(out, "CommInitRank 2 0 0 1;")
+        self.assertIn("the unique id was not made by MCCS", err)
+
+    def test_an_id_of_ours_never_reaches_the_real_library(self):
+        out, err = run("""
+assert nccl.ncclGetUniqueId(ctypes.byref(Id())) == 0
+for attempt in range(2):
+    print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error())
+print(nccl.ncclCommInitRankConfig(ctypes.byref(comm), 2, made_by_us(), 1, None))
+print(calls())
+""")
+        lines = out.splitlines()
+        self.assertTrue(lines[0].startswith("4 ncclCommInitRank: the unique id was made by MCCS"), out)
+        self.assertEqual(lines[1], lines[0])
+        self.assertEqual(lines[2:], ["4", "GetUniqueId;"])
+
+    def test_an_id_of_ours_is_followed_and_fails_without_a_daemon(self):
+        out, err = run("print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error(), calls())")
+        self.assertRegex(out, r"^[1-5] .+")
+        self.assertNotIn("CommInitRank", out.partition(" ")[2].rpartition(" ")[2])
+        self.assertIn("the unique id was made by MCCS", err)
+
+    def test_what_the_real_library_lacks_is_answered_with_a_text(self):
+        out, err = run("""
+assert nccl.ncclGetUniqueId(ctypes.byref(Id())) == 0
+print(nccl.ncclCommSplit(None, 0, 0, None, None), last_error())
+print(nccl.ncclTeamRankToWorld())
+""")
+        lines = out.splitlines()
+        self.assertEqual(lines[0], f"5 ncclCommSplit is not in {FAKE}, to which this process has fallen back")
+        self.assertEqual(lines[1], "-1")
+
+    def test_threads_that_decide_together_go_one_way(self):
+        out, err = run("""
+threads = [threading.Thread(target=lambda: nccl.ncclGetUniqueId(ctypes.byref(Id()))) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(calls().count("GetUniqueId;"))
+""")
+        self.assertEqual(out, "8")
+        self.assertEqual(len(err.splitlines()), 1, err)
+
+    def test_a_path_that_leads_nowhere_is_said(self):
+        for path in ("/nonexistent/libnccl.so.2", OURS):
+            out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_NCCL_PATH=path)
+            self.assertTrue(out.startswith("2 no MCCS daemon at"), out)
+            self.assertIn("MCCS_NCCL_PATH may name the real library", err)
+            self.assertIn(path, err)
+
+    def test_the_next_library_of_the_linkers_folders_is_found(self):
+        out, err = run("nccl.ncclGetUniqueId(ctypes.byref(Id())); print(calls())", MCCS_NCCL_PATH=None,
+                       LD_LIBRARY_PATH=f"{pathlib.Path(OURS).parent}:{pathlib.Path(FAKE).parent}")
+        self.assertEqual(out, "GetUniqueId;")
+
+    def test_ids_from_the_environment_allow_no_fallback(self):
+        _, err = run("nccl.ncclCommInitAll((ctypes.c_void_p * 1)(), 1, None)", NCCL_COMM_ID="127.0.0.1:9999")
+        self.assertIn("MCCS_FALLBACK=nccl cannot be with NCCL_COMM_ID", err)
+
+
+class RealLibrary(unittest.TestCase):
+    def setUp(self):
+        if not os.path.exists(REAL):
+            self.skipTest(f"there is no {REAL}")
+
+    def test_has_no_function_that_we_do_not_forward(self):
+        names = {"nccl" + name for name in pathlib.Path(LIST).read_text().split("\n") if name[:1].isalpha()}
+        listed = subprocess.run(["nm", "-D", "--defined-only", REAL], capture_output=True, text=True, check=True)
+        real = {line.split()[2] for line in listed.stdout.splitlines()}
+        # Not in its header.
+        real.discard("ncclResetDebugInitInternal")
+        self.assertEqual({name for name in real if name.startswith("nccl")} - names, set())
+        self.assertEqual({name[1:] for name in real if name.startswith("pnccl")} - names, set())
+
+    def test_answers_through_us(self):
+        out, err = run("""
+id = Id()
+print(nccl.ncclGetUniqueId(ctypes.byref(id)), version(), any(id.bytes))
+""", MCCS_NCCL_PATH=REAL, NCCL_SOCKET_IFNAME="lo")
+        ours = ctypes.c_int()
+        ctypes.CDLL(OURS).ncclGetVersion(ctypes.byref(ours))
+        self.assertEqual(out, f"0 {ours.value} True", err)
+        self.assertIn(f"go to {REAL}", err)
+
+
+if __name__ == "__main__":
+    del sys.argv[1:4]
+    cases.main()
