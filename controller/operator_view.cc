@@ -1,6 +1,7 @@
 #include "controller/operator_view.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,16 @@ void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* det
   }
 }
 
+// Hosts say the same of one operation.
+void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
+  std::set<std::string> texts;
+  for (const auto& [host, report] : record.reports) {
+    if (!report.held_up().empty() && texts.insert(report.held_up()).second) {
+      detail->add_held_up(report.held_up());
+    }
+  }
+}
+
 absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string& prefix) {
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
@@ -190,6 +201,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
       *detail.mutable_with_options() = report.with_options();
     }
   }
+  AddHoldUps(record, &detail);
   return detail;
 }
 

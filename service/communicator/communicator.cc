@@ -25,6 +25,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       formation_{
           .id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
       forming_(std::make_unique<Forming>(environment, first, formation_)),
+      patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
+                                            : std::max(first.warn_after_ns, kLeastPatienceNs)),
       reporter_(environment, formation_) {
   std::copy(std::begin(first.id.secret), std::end(first.id.secret), secret_.begin());
 }
@@ -136,6 +138,12 @@ void Communicator::Activate() {
   loop_ =
       std::make_unique<OperationLoop>(*env_.device, layout, formation_.members->self,
                                       *formation_.strategy, formation_.lanes->resources(), locals_);
+  watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
+                                        .star = formation_.star.get(),
+                                        .log = env_.log,
+                                        .name = FormatCommId(id()),
+                                        .patience_ns = patience_ns_,
+                                        .look = [this] { return LookAtLocals(); }});
   state_ = State::kActive;
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
@@ -166,8 +174,28 @@ bool Communicator::PollActive() {
     Fail(status);
     return true;
   }
-  reporter_.Poll(work());
+  if (watcher_->Poll(env_.access.clock->Now(), loop_->completed() + 1, loop_->wants_more())) {
+    reporter_.Report(work(), failure_, watcher_->held_up());
+  }
+  reporter_.Poll(work(), watcher_->held_up());
   return moved;
+}
+
+peer::Entered Communicator::LookAtLocals() const {
+  peer::Entered entered;
+  entered.set_operation(loop_->completed() + 1);
+  for (const LocalRank& local : locals_) {
+    if (local.port == nullptr) continue;
+    const auto front = local.port->Front();
+    if (!front.ok()) continue;  // The loop will find it, and fail.
+    if (*front == nullptr) {
+      entered.add_absent(local.rank.value());
+      continue;
+    }
+    entered.set_call(Describe(SignatureOf(**front, entered.operation())));
+    if (!local.port->FrontReady()) entered.add_late(local.rank.value());
+  }
+  return entered;
 }
 
 absl::Status Communicator::CheckDepartures() const {
@@ -219,6 +247,8 @@ void Communicator::Hear(const StarMessage& heard) {
   } else if (message.has_failed()) {
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
          /*tell_others=*/false);
+  } else if (state_ == State::kActive) {
+    watcher_->Hear(heard, env_.access.clock->Now());
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
       Fail(status);
@@ -351,7 +381,8 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kForming:
       return forming_->NextDeadline();
     case State::kActive:
-      return std::min(reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline());
+      return std::min({reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline(),
+                       watcher_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
       return closing_deadline_ != 0 ? closing_deadline_ : kNever;

@@ -24,6 +24,7 @@
 #include "proto/unique_id.h"
 #include "service/communicator/communicator_environment.h"
 #include "service/communicator/forming.h"
+#include "service/communicator/hang_watcher.h"
 #include "service/communicator/operation_loop.h"
 #include "service/communicator/rank_port.h"
 #include "service/communicator/reporter.h"
@@ -102,6 +103,8 @@ class Communicator {
   bool Departed(Rank rank) const;
 
   void Activate();
+  // Whether the local ranks have entered the operation that runs or comes next.
+  peer::Entered LookAtLocals() const;
 
   void Fail(const absl::Status& why, bool tell_others = true);
   void Depart(LocalRank& local, const std::string& why);
@@ -122,6 +125,8 @@ class Communicator {
   Formation formation_;
   std::unique_ptr<Forming> forming_;  // in kForming
   std::unique_ptr<OperationLoop> loop_;
+  const int64_t patience_ns_;           // of the hang watcher
+  std::optional<HangWatcher> watcher_;  // from kActive on
   std::vector<Departure> departures_;
   absl::Status failure_;
   MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun

@@ -39,7 +39,8 @@ struct JoinRequest {
   int ranks = 0;
   cluster::Member rank;
   peer::GpuClaim gpu;
-  int64_t timeout_ns = 0;  // 0: wait on
+  int64_t timeout_ns = 0;     // 0: wait on
+  int64_t warn_after_ns = 0;  // of the hang watcher; 0: its own
 };
 
 // Without a controller: every channel takes the hosts in the roster's order, which is the locality

@@ -53,6 +53,7 @@ struct CommunicatorStats {
   CallsWithOptions with_options;
   std::vector<Lane> lanes;  // out of this host
   std::string state;        // "active", "failed: …"
+  std::string held_up;      // who waits for whom; empty: operations get on
 };
 
 class ControllerLink {

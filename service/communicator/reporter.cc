@@ -12,7 +12,8 @@ constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
 
 }  // namespace
 
-void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
+void Reporter::Report(const WorkDone& work, const absl::Status& failure,
+                      const std::string& held_up) {
   if (!formation_.strategy.has_value()) return;
   next_ = env_.access.clock->Now() + kReportEveryNs;
   reported_operations_ = work.operations;
@@ -24,13 +25,13 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure) {
        .with_options = work.with_options,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
-       .state =
-           failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message()))});
+       .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
+       .held_up = held_up});
 }
 
-void Reporter::Poll(const WorkDone& work) {
+void Reporter::Poll(const WorkDone& work, const std::string& held_up) {
   if (work.operations == reported_operations_ || env_.access.clock->Now() < next_) return;
-  Report(work, absl::OkStatus());
+  Report(work, absl::OkStatus(), held_up);
 }
 
 MonotonicNs Reporter::NextDeadline(uint64_t operations) const {

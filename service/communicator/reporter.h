@@ -6,6 +6,7 @@
 #define MCCS_SERVICE_COMMUNICATOR_REPORTER_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "proto/call_options.h"
@@ -27,9 +28,10 @@ class Reporter {
       : env_(environment), formation_(formation) {}
 
   // Reports at once. A communicator that never had a strategy is nobody's business.
-  void Report(const WorkDone& work, const absl::Status& failure);
+  // `held_up`: who waits for whom, where an operation does not get on.
+  void Report(const WorkDone& work, const absl::Status& failure, const std::string& held_up = "");
   // Reports if there is news and the last report is old enough.
-  void Poll(const WorkDone& work);
+  void Poll(const WorkDone& work, const std::string& held_up);
   MonotonicNs NextDeadline(uint64_t operations) const;
 
   // The communicator is no more. `failure` OK: it was destroyed.

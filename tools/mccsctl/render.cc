@@ -85,6 +85,15 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
   return text;
 }
 
+std::string RenderHoldUps(const control::CommunicatorDetail& detail) {
+  if (detail.held_up_size() == 0) return "";
+  std::string text = "\nHeld up\n";
+  for (const std::string& held_up : detail.held_up()) {
+    absl::StrAppend(&text, kIndent, Printable(held_up), "\n");
+  }
+  return text;
+}
+
 std::string RenderRanks(const control::CommunicatorDetail& detail) {
   Table ranks({{"RANK", Align::kRight}, {"HOST"}, {"GPU"}, {"PID", Align::kRight}}, kIndent);
   for (const cluster::Member& member : detail.members()) {
@@ -175,8 +184,8 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
 }
 
 std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
-  return absl::StrCat(RenderFacts(detail), RenderRanks(detail), RenderRings(detail),
-                      RenderLanes(detail));
+  return absl::StrCat(RenderFacts(detail), RenderHoldUps(detail), RenderRanks(detail),
+                      RenderRings(detail), RenderLanes(detail));
 }
 
 std::string RenderJson(const google::protobuf::Message& message) {

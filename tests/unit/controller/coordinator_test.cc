@@ -117,6 +117,21 @@ TEST_F(CoordinatorTest, OptionsOfCallsAreShownAsTheFurthestHostSays) {
   EXPECT_EQ(Describe("0")->with_options().last_number(), 18u);
 }
 
+TEST_F(CoordinatorTest, WhoHoldsAnOperationUpIsToldOncePerSentence) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  agent::FromAgent report = Reporting(1, 2);
+  report.mutable_report()->set_held_up("operation #3: rank 0 waits for rank 1 on h1");
+  Say(kFirst, report);
+  Say(kSecond, report);
+  EXPECT_THAT(Describe("0")->held_up(),
+              testing::ElementsAre("operation #3: rank 0 waits for rank 1 on h1"));
+  Say(kFirst, Reporting(1, 2));
+  Say(kSecond, Reporting(1, 2));
+  EXPECT_EQ(Describe("0")->held_up_size(), 0);
+}
+
 TEST_F(CoordinatorTest, HeartbeatsKeepAHostAndSilenceLosesIt) {
   Say(kFirst, Registration(MakeHost("h0")));
   for (int i = 0; i < 10; ++i) {

@@ -1,5 +1,6 @@
 #include "tools/mccsctl/render.h"
 
+#include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
@@ -111,6 +112,19 @@ TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
   EXPECT_NE(RenderCommunicator(detail).find("#1199: priority 7, deadline 2000 us (1 call had any)"),
             std::string::npos)
       << RenderCommunicator(detail);
+}
+
+TEST(Render, WhoHoldsAnOperationUpStandsBeforeTheRanks) {
+  control::CommunicatorDetail detail = Detail();
+  detail.add_held_up("operation #3: rank 0 waits for rank 1 on h1, which has not called it");
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Age:         3 min 5 s\n"
+                                 "\n"
+                                 "Held up\n"
+                                 "  operation #3: rank 0 waits for rank 1 on h1, which has not "
+                                 "called it\n"
+                                 "\n"
+                                 "Ranks\n"));
 }
 
 TEST(Render, ACommunicatorOnOneHostHasNoLanes) {

@@ -1,0 +1,213 @@
+#include "service/communicator/hang_watcher.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+// How soon the same sentence stands in the log again.
+constexpr int64_t kRepeatNs = 60 * kNsPerSec;
+// How long the leader waits for hosts that do not answer.
+constexpr int64_t kAnswerPatienceNs = kNsPerSec;
+// However many hosts complain, the leader asks no oftener.
+constexpr int64_t kAskEveryNs = kLeastPatienceNs;
+constexpr size_t kMaxNamedRanks = 16;
+
+// "rank 3", "ranks 0, 1, 2", with "and 40 more" when there are many.
+std::string NameRanks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const size_t named = std::min(ranks.size(), kMaxNamedRanks);
+  for (size_t i = 0; i < named; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", ranks[i]);
+  if (named < ranks.size()) absl::StrAppend(&text, " and ", ranks.size() - named, " more");
+  return text;
+}
+
+void AddReason(const std::vector<int>& ranks, const std::string& host, const char* one,
+               const char* several, std::vector<std::string>& reasons) {
+  if (ranks.empty()) return;
+  reasons.push_back(
+      absl::StrCat(NameRanks(ranks), " on ", host, ", ", ranks.size() == 1 ? one : several));
+}
+
+// A host speaks of its own ranks only.
+std::vector<int> Own(const google::protobuf::RepeatedField<int32_t>& said,
+                     const std::vector<Rank>& ranks) {
+  std::vector<int> own;
+  for (const int32_t rank : said) {
+    if (std::find(ranks.begin(), ranks.end(), Rank(rank)) != ranks.end()) own.push_back(rank);
+  }
+  std::sort(own.begin(), own.end());
+  own.erase(std::unique(own.begin(), own.end()), own.end());
+  return own;
+}
+
+bool Has(const std::vector<int>& ranks, Rank rank) {
+  return std::find(ranks.begin(), ranks.end(), rank.value()) != ranks.end();
+}
+
+}  // namespace
+
+HeldUp DescribeHoldUp(const Membership& members, const HostAnswers& answers) {
+  HeldUp held_up;
+  if (answers.entered.empty()) return held_up;
+  held_up.operation = std::numeric_limits<uint64_t>::max();
+  for (const auto& [host, entered] : answers.entered) {
+    held_up.operation = std::min(held_up.operation, entered.operation());
+  }
+  std::string call;
+  std::vector<int> waiting;
+  std::vector<std::string> reasons;
+  for (const auto& [host, entered] : answers.entered) {
+    const std::vector<Rank>& ranks = members.layout.hosts[static_cast<size_t>(host.value())];
+    const bool is_behind = entered.operation() == held_up.operation;
+    const std::vector<int> absent = Own(entered.absent(), ranks);
+    const std::vector<int> late = Own(entered.late(), ranks);
+    if (is_behind) {
+      if (call.empty()) call = std::string(StatusFromPeer(0, entered.call()).message());
+      const std::string name = members.HostName(host);
+      AddReason(absent, name, "which has not called it", "which have not called it", reasons);
+      AddReason(late, name, "whose stream has not reached it", "whose streams have not reached it",
+                reasons);
+    }
+    for (const Rank rank : ranks) {
+      if (!Has(absent, rank) && !Has(late, rank)) waiting.push_back(rank.value());
+    }
+  }
+  for (const HostIndex host : answers.silent) {
+    reasons.push_back(
+        absl::StrCat("host ", members.HostName(host), ", whose daemon has not answered"));
+  }
+  if (reasons.empty() || waiting.empty()) return held_up;
+  std::sort(waiting.begin(), waiting.end());
+  held_up.text = absl::StrCat("operation #", held_up.operation, call.empty() ? "" : " (", call,
+                              call.empty() ? "" : ")", ": ", NameRanks(waiting),
+                              waiting.size() == 1 ? " waits for " : " wait for ");
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    absl::StrAppend(&held_up.text, i == 0 ? "" : "; and for ", reasons[i]);
+  }
+  return held_up;
+}
+
+bool HangWatcher::Poll(MonotonicNs now, uint64_t operation, bool waiting) {
+  if (operation != operation_) {
+    operation_ = operation;
+    waiting_since_ = 0;
+    if (!held_up_.text.empty() && operation > held_up_.operation) {
+      options_.log->Info("communicator ", options_.name, ": operation #", held_up_.operation,
+                         " is done");
+      held_up_ = {};
+      changed_ = true;
+    }
+  }
+  if (!waiting) {
+    waiting_since_ = speak_at_ = 0;
+  } else if (waiting_since_ == 0) {
+    waiting_since_ = now;
+    speak_at_ = now + options_.patience_ns;
+  } else if (now >= speak_at_) {
+    WaitedLong(now);
+  }
+  if (asking_ && (now >= answers_until_ || Silent().empty())) Conclude(now);
+  return std::exchange(changed_, false);
+}
+
+MonotonicNs HangWatcher::NextDeadline() const {
+  MonotonicNs next = speak_at_ != 0 ? speak_at_ : kNever;
+  if (asking_) next = std::min(next, answers_until_);
+  return next;
+}
+
+void HangWatcher::WaitedLong(MonotonicNs now) {
+  speak_at_ = now + options_.patience_ns;
+  if (options_.star->leads()) {
+    Ask(now);
+    return;
+  }
+  peer::Message message;
+  message.mutable_stalled()->set_operation(operation_);
+  options_.star->SendToLeader(message);
+}
+
+bool HangWatcher::Hear(const StarMessage& heard, MonotonicNs now) {
+  const peer::Message& message = heard.message;
+  const bool leads = options_.star->leads();
+  if (message.has_stalled()) {
+    if (leads) Ask(now);
+  } else if (message.has_ask_entered()) {
+    if (leads) return true;
+    peer::Message answer;
+    *answer.mutable_entered() = options_.look();
+    answer.mutable_entered()->set_question(message.ask_entered().question());
+    options_.star->SendToLeader(answer);
+  } else if (message.has_entered()) {
+    if (leads) TakeAnswer(heard.from, message.entered());
+  } else if (message.has_held_up()) {
+    const peer::HeldUp& held_up = message.held_up();
+    if (!leads) {
+      Learn({held_up.operation(), std::string(StatusFromPeer(0, held_up.text()).message())}, now);
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// ---- The leader's question ----------------------------------------------------------------------
+
+void HangWatcher::Ask(MonotonicNs now) {
+  if (asking_ || now < ask_again_at_) return;
+  asking_ = true;
+  ++question_;
+  answers_until_ = now + kAnswerPatienceNs;
+  ask_again_at_ = now + kAskEveryNs;
+  answers_ = {};
+  answers_.entered[options_.members->self] = options_.look();
+  peer::Message message;
+  message.mutable_ask_entered()->set_question(question_);
+  options_.star->Broadcast(message);
+}
+
+void HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entered) {
+  if (asking_ && entered.question() == question_) answers_.entered[from] = entered;
+}
+
+// A host that took its leave has done its part.
+std::vector<HostIndex> HangWatcher::Silent() const {
+  std::vector<HostIndex> silent;
+  for (int h = 0; h < options_.members->hosts(); ++h) {
+    const HostIndex host(h);
+    if (!answers_.entered.contains(host) && !options_.star->Excused(host)) silent.push_back(host);
+  }
+  return silent;
+}
+
+void HangWatcher::Conclude(MonotonicNs now) {
+  asking_ = false;
+  answers_.silent = Silent();
+  const HeldUp held_up = DescribeHoldUp(*options_.members, std::exchange(answers_, {}));
+  if (held_up.text.empty()) return;  // Somebody came meanwhile, or the operation itself is long.
+  peer::Message message;
+  message.mutable_held_up()->set_operation(held_up.operation);
+  message.mutable_held_up()->set_text(held_up.text);
+  options_.star->Broadcast(message);
+  Learn(held_up, now);
+}
+
+void HangWatcher::Learn(const HeldUp& held_up, MonotonicNs now) {
+  if (held_up.text != said_ || now >= say_again_at_) {
+    said_ = held_up.text;
+    say_again_at_ = now + kRepeatNs;
+    options_.log->Warning("communicator ", options_.name, ": ", held_up.text);
+  }
+  if (held_up.operation < operation_) return;  // This host has done its part of it.
+  changed_ |= held_up_.text != held_up.text;
+  held_up_ = held_up;
+}
+
+}  // namespace mccs

@@ -1,0 +1,136 @@
+// An operation that some ranks have not entered is named in the log of every host and in what they
+// report, and the others go on where they were once it is entered.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr uint64_t kCount = 1000;
+constexpr int64_t kPatienceNs = 10 * kNsPerSec;
+constexpr int64_t kASecondNs = kNsPerSec;
+
+// The text that host h's communicator reported last.
+std::string HeldUpAt(SimWorld& world, int h) {
+  const auto& reports = world.host(h).controller().reports;
+  return reports.empty() ? "" : reports.begin()->second.held_up;
+}
+
+size_t LinesWith(SimWorld& world, int h, const std::string& text) {
+  size_t lines = 0;
+  for (const std::string& line : world.host(h).log().lines) {
+    lines += line.find(text) != std::string::npos;
+  }
+  return lines;
+}
+
+TEST(SimHangWatcher, NamesTheRanksThatAreMissingOnEveryHost) {
+  for (const int missing : {0, 1, 3, 4}) {
+    SCOPED_TRACE(testing::Message() << "rank " << missing << " is missing");
+    SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 0, 1, 1, 2}, 64 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kCount);
+    job.PostAll(OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    job.Fill(kCount);
+    for (int r = 0; r < job.ranks(); ++r) {
+      if (r != missing) job.Post(r, OpKind::kAllReduce, kCount);
+    }
+    world.RunFor(kPatienceNs - kASecondNs);
+    for (int h = 0; h < 3; ++h) EXPECT_EQ(LinesWith(world, h, "wait for"), 0u);
+    world.RunFor(2 * kASecondNs);
+    const std::string host = missing == 4 ? "h2" : missing == 3 ? "h1" : "h0";
+    const std::string expected =
+        "wait for rank " + std::to_string(missing) + " on " + host + ", which has not called it";
+    for (int h = 0; h < 3; ++h) {
+      EXPECT_EQ(LinesWith(world, h, expected), 1u) << "host " << h;
+      EXPECT_THAT(HeldUpAt(world, h),
+                  AllOf(HasSubstr("operation #2 (all_reduce #2 count 1000"), HasSubstr(expected)));
+    }
+    job.Post(missing, OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    world.RunFor(kASecondNs);
+    for (int h = 0; h < 3; ++h) EXPECT_EQ(HeldUpAt(world, h), "") << "host " << h;
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
+  }
+}
+
+TEST(SimHangWatcher, TellsAStreamThatIsLateFromACallThatIsMissing) {
+  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1, 1}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(0, OpKind::kAllReduce, kCount);
+  job.Post(1, OpKind::kAllReduce, kCount);
+  job.rank(1).region().ready[0].value.store(0);  // its stream is busy with something before
+  world.RunFor(kPatienceNs + kASecondNs);
+  EXPECT_THAT(HeldUpAt(world, 0),
+              AllOf(HasSubstr("rank 0 waits for rank 2 on h1, which has not called it"),
+                    HasSubstr("; and for rank 1 on h1, whose stream has not reached it")));
+}
+
+TEST(SimHangWatcher, AWaitThatGoesOnIsNotSaidTooOften) {
+  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(1, OpKind::kAllReduce, kCount);
+  world.RunFor(6 * kPatienceNs);
+  EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 1u);
+  world.RunFor(6 * kPatienceNs);
+  EXPECT_EQ(LinesWith(world, 0, "rank 1 waits for rank 0 on h0"), 2u);
+}
+
+// A broadcast's root may be operations ahead.
+TEST(SimHangWatcher, TheOperationOfTheLastHostIsNamed) {
+  SimWorld world({.seed = 4, .hosts = 3, .network = {}});
+  SimJob job(world, {0, 1, 2}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  for (const int r : {0, 1}) {
+    job.Post(r, OpKind::kBroadcast, kCount, /*root=*/0);
+    job.Post(r, OpKind::kAllReduce, kCount);
+  }
+  world.RunFor(kPatienceNs + kASecondNs);
+  EXPECT_GE(LinesWith(world, 0, "operation #1"), 1u);
+  EXPECT_GE(LinesWith(world, 0, "wait for rank 2 on h2, which has not called it"), 1u);
+}
+
+TEST(SimHangWatcher, AnOperationThatIsOnlyLongIsNotNamed) {
+  const SimNetworkOptions slow{.min_delay_ns = 200 * kNsPerMs,
+                               .max_delay_ns = 200 * kNsPerMs,
+                               .max_portion_bytes = 16 << 10,
+                               .buffer_bytes = 64 << 10};
+  constexpr uint64_t kMany = 1 << 20;
+  SimWorld world({.seed = 5, .hosts = 2, .network = slow});
+  SimJob job(world, {0, 1}, kMany * sizeof(float));
+  ASSERT_TRUE(job.Form());
+  job.Fill(kMany);
+  job.PostAll(OpKind::kAllReduce, kMany);
+  ASSERT_FALSE(world.RunUntil([&] { return job.Done(); }, kPatienceNs + kASecondNs));
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, 20 * kPatienceNs));
+  for (int h = 0; h < 2; ++h) EXPECT_EQ(LinesWith(world, h, "wait"), 0u);
+}
+
+TEST(SimHangWatcher, OneHostAloneWatchesItself) {
+  SimWorld world({.seed = 6, .hosts = 1, .network = {}});
+  SimJob job(world, {0, 0, 0}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(1, OpKind::kAllReduce, kCount);
+  world.RunFor(kPatienceNs + kASecondNs);
+  EXPECT_THAT(HeldUpAt(world, 0),
+              HasSubstr("rank 1 waits for ranks 0, 2 on h0, which have not called it"));
+}
+
+}  // namespace
+}  // namespace mccs

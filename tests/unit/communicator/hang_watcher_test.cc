@@ -1,0 +1,84 @@
+// The sentence that says who waits for whom, also of answers that cannot be.
+#include "service/communicator/hang_watcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class DescribeHoldUpTest : public testing::Test {
+ protected:
+  DescribeHoldUpTest() {
+    members_.layout.hosts = {{Rank(0), Rank(1)}, {Rank(2), Rank(3)}};
+    for (const char* name : {"h0", "h1"}) members_.roster.add_hosts()->set_name(name);
+    members_.self = members_.leader = HostIndex(0);
+  }
+
+  peer::Entered& Answer(int host, uint64_t operation) {
+    peer::Entered& entered = answers_.entered[HostIndex(host)];
+    entered.set_operation(operation);
+    return entered;
+  }
+  HeldUp Describe() const { return DescribeHoldUp(members_, answers_); }
+
+  Membership members_;
+  HostAnswers answers_;
+};
+
+TEST_F(DescribeHoldUpTest, NobodyIsMissingWhenAllHaveEntered) {
+  Answer(0, 7);
+  Answer(1, 7);
+  EXPECT_THAT(Describe().text, IsEmpty());
+}
+
+TEST_F(DescribeHoldUpTest, NobodyWaitsWhenNobodyHasEntered) {
+  Answer(0, 7).add_absent(0);
+  answers_.entered[HostIndex(0)].add_absent(1);
+  Answer(1, 7).add_absent(2);
+  answers_.entered[HostIndex(1)].add_absent(3);
+  EXPECT_THAT(Describe().text, IsEmpty());
+}
+
+TEST_F(DescribeHoldUpTest, TheHostThatIsBehindIsWhatCounts) {
+  Answer(0, 9).add_absent(0);  // has done its part of #8, and is in no hurry for #9
+  Answer(1, 8).add_absent(3);
+  const HeldUp held_up = Describe();
+  EXPECT_EQ(held_up.operation, 8u);
+  EXPECT_EQ(held_up.text,
+            "operation #8: ranks 1, 2 wait for rank 3 on h1, which has not called it");
+}
+
+TEST_F(DescribeHoldUpTest, AHostThatDoesNotAnswerIsNamed) {
+  Answer(0, 8);
+  answers_.silent = {HostIndex(1)};
+  EXPECT_THAT(Describe().text, HasSubstr("host h1, whose daemon has not answered"));
+}
+
+TEST_F(DescribeHoldUpTest, AHostSpeaksOfItsOwnRanksOnly) {
+  Answer(0, 8);
+  peer::Entered& liar = Answer(1, 8);
+  for (const int rank : {-1, 0, 3, 3, 1'000'000}) liar.add_absent(rank);
+  liar.set_call("two\nlines");
+  const HeldUp held_up = Describe();
+  EXPECT_EQ(held_up.text,
+            "operation #8 (two lines): ranks 0, 1, 2 wait for rank 3 on h1, which has not called "
+            "it");
+}
+
+TEST_F(DescribeHoldUpTest, ManyRanksAreCounted) {
+  members_.layout.hosts = {{}, {}};
+  for (int r = 0; r < 50; ++r) members_.layout.hosts[0].push_back(Rank(r));
+  members_.layout.hosts[1] = {Rank(50)};
+  Answer(0, 1);
+  Answer(1, 1).add_absent(50);
+  EXPECT_THAT(Describe().text, HasSubstr("14, 15 and 34 more wait for rank 50 on h1"));
+  EXPECT_THAT(Describe().text, Not(HasSubstr("16,")));
+}
+
+}  // namespace
+}  // namespace mccs
