@@ -15,6 +15,9 @@
 //                    ◄─────────── Done              after the daemon's last access
 //   CommInit         ───────────►
 //                    ◄─────────── CommInitReply     + fd: communicator region
+//   CommSplit        ───────────►                   of a communicator that this process has
+//                    ◄─────────── CommInitReply     once every rank of it has called (no fd: the
+//                                                   rank has no color)
 //   CommAbort        ───────────►
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
@@ -48,6 +51,7 @@ enum class MessageKind : uint32_t {
   kCommAbort = 10,
   kCommDestroy = 11,
   kDone = 12,
+  kCommSplit = 13,
 };
 
 struct MessageHeader {
@@ -129,6 +133,15 @@ enum CommInitFlags : uint32_t {
   kIdFromEnvironment = 2  // the id was derived from NCCL_COMM_ID and can be guessed
 };
 
+// What config and environment say of a communicator that is asked for.
+struct CommOptions {
+  uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: wait on
+  uint32_t min_channels;     // hints of config and environment; 0: none
+  uint32_t max_channels;
+  int32_t traffic_class;  // -1: none
+  char name[64];          // config.commName, for logs and mccsctl
+};
+
 struct CommInit {
   static constexpr MessageKind kKind = MessageKind::kCommInit;
   MessageHeader header;
@@ -139,18 +152,32 @@ struct CommInit {
   uint32_t flags;  // CommInitFlags
   uint8_t device_uuid[16];
   char device_bus_id[32];
-  uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: wait on
-  uint32_t min_channels;     // hints of config and environment; 0: none
-  uint32_t max_channels;
-  int32_t traffic_class;  // -1: none
-  char name[64];          // config.commName, for logs and mccsctl
+  CommOptions options;
+};
+
+inline constexpr uint32_t kNoCommHandle = 0xffffffff;
+inline constexpr int32_t kNoColor = -1;
+
+// A rank of `comm_handle` asks for a communicator of all ranks that give its color, ordered by key,
+// then by rank. It has the device of the rank that asks.
+struct CommSplit {
+  static constexpr MessageKind kKind = MessageKind::kCommSplit;
+  MessageHeader header;
+  uint32_t comm_handle;
+  int32_t color;  // 0 and up, or kNoColor: takes part and gets nothing
+  int32_t key;
+  uint32_t reserved;
+  CommOptions options;
 };
 
 struct CommInitReply {
   static constexpr MessageKind kKind = MessageKind::kCommInitReply;
   MessageHeader header;
   ReplyStatus status;
-  uint32_t comm_handle;  // CommHandle: index of the dirty bit, name in later messages
+  uint32_t comm_handle;  // CommHandle: index of the dirty bit, name in later messages;
+                         // kNoCommHandle: a rank without a color
+  int32_t rank;          // within the communicator
+  int32_t ranks;         // its size
   uint32_t reserved;
   uint64_t comm_id;
 };

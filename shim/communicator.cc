@@ -12,9 +12,13 @@
 namespace mccs::shim {
 
 Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options)
-    : session_(std::move(session)), options_(std::move(options)) {}
+    : session_(std::move(session)),
+      options_(std::move(options)),
+      ranks_(options_.ranks),
+      rank_(options_.rank.value()) {}
 
 Communicator::~Communicator() {
+  if (state() == State::kJoining) session_->client->Forget(request_);
   if (page_ == nullptr) return;
   session_->client->Unwatch(&page_->region());
   const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok();
@@ -24,29 +28,10 @@ Communicator::~Communicator() {
 // ---- Joining ---------------------------------------------------------------------------------
 
 absl::Status Communicator::Join() {
-  wire::CommInit message{};
-  std::memcpy(message.unique_id, &options_.id, sizeof(message.unique_id));
-  message.ranks = options_.ranks;
-  message.rank = options_.rank.value();
-  message.device = options_.device.ordinal;
-  if (options_.multi_rank_gpu) message.flags |= wire::kMultiRankGpu;
-  if (options_.id.guessable != 0) message.flags |= wire::kIdFromEnvironment;
-  CUuuid uuid;
-  CUresult error = driver().DeviceGetUuid(&uuid, options_.device.ordinal);
-  if (error != CUDA_SUCCESS) return CudaError(driver(), error, "cuDeviceGetUuid");
-  std::memcpy(message.device_uuid, &uuid, sizeof(message.device_uuid));
-  error = driver().DeviceGetPCIBusId(message.device_bus_id, sizeof(message.device_bus_id),
-                                     options_.device.ordinal);
-  if (error != CUDA_SUCCESS) return CudaError(driver(), error, "cuDeviceGetPCIBusId");
-  message.init_timeout_ms = options_.init_timeout_ms;
-  message.min_channels = options_.config.hints.min_channels;
-  message.max_channels = options_.config.hints.max_channels;
-  message.traffic_class = options_.config.hints.traffic_class;
-  std::strncpy(message.name, options_.config.name.c_str(), sizeof(message.name) - 1);
-
   std::lock_guard lock(control_mutex_);
   if (aborted_.load()) return Unshared(failure_);
-  auto request = session_->client->Send(message);
+  auto request = std::visit([&](const auto& message) { return session_->client->Send(message); },
+                            options_.message);
   if (!request.ok()) {
     failure_ = request.status();
     state_.store(State::kFailed, std::memory_order_release);
@@ -67,22 +52,21 @@ absl::Status Communicator::AwaitJoined() {
 }
 
 void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
-  absl::Status status = reply.ok() ? EnterCommunicator(*std::move(reply)) : reply.status();
-  if (!status.ok()) {
-    failure_ = std::move(status);
-    state_.store(State::kFailed, std::memory_order_release);
-    return;
-  }
-  state_.store(State::kReady, std::memory_order_release);
-  if (Shows(Verbosity::kInfo, Subsystem::kInit)) {
+  absl::StatusOr<State> next = reply.ok() ? EnterCommunicator(*std::move(reply)) : reply.status();
+  if (!next.ok()) failure_ = next.status();
+  state_.store(next.ok() ? *next : State::kFailed, std::memory_order_release);
+  if (next.ok() && *next == State::kReady && Shows(Verbosity::kInfo, Subsystem::kInit)) {
     Say(Verbosity::kInfo, absl::StrCat("communicator '", options_.config.name, "': rank ", rank(),
                                        " of ", ranks(), " on CUDA device ", device(), " is ready"));
   }
 }
 
-absl::Status Communicator::EnterCommunicator(Reply reply) {
+absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply) {
   MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
+  if (joined.comm_handle == wire::kNoCommHandle) return State::kOutside;
   handle_ = joined.comm_handle;
+  ranks_.store(joined.ranks, std::memory_order_relaxed);
+  rank_.store(joined.rank, std::memory_order_relaxed);
   absl::Status status = [&] {
     if (handle_ >= wire::kMaxCommsPerSession || !reply.fds[0].valid()) {
       return absl::InternalError("the daemon's answer to CommInit lacks a handle or its region");
@@ -101,7 +85,23 @@ absl::Status Communicator::EnterCommunicator(Reply reply) {
   const bool checked = options_.config.check_pointers;
   submit_side_.emplace(*session_, page_->region(), session_->buffers,
                        checked ? std::optional<int>(device()) : std::nullopt);
-  return absl::OkStatus();
+  return State::kReady;
+}
+
+void Communicator::ChildJoins(Communicator* child) {
+  std::lock_guard lock(children_mutex_);
+  joining_children_.push_back(child);
+  if (aborted_.load()) child->Abort();  // Abort came between, and has not seen it.
+}
+
+void Communicator::ChildJoined(Communicator* child) {
+  std::lock_guard lock(children_mutex_);
+  std::erase(joining_children_, child);
+}
+
+void Communicator::AbortChildren() {
+  std::lock_guard lock(children_mutex_);
+  for (Communicator* child : joining_children_) child->Abort();
 }
 
 // ---- Leaving ---------------------------------------------------------------------------------
@@ -121,6 +121,7 @@ absl::Status Communicator::BeginFinalize() {
     case State::kMade:
     case State::kJoining:
       return absl::InvalidArgumentError("the communicator's init is still in progress");
+    case State::kOutside:
     case State::kFailed:
     case State::kAborted:
       return Unshared(failure_);
@@ -178,6 +179,7 @@ void Communicator::Abort() {
       if (auto sent = SendAbort(); sent.ok()) request = *sent;
     }
   }
+  AbortChildren();
   // The daemon lets go of the tenant's memory before any stream goes on to use it.
   if (request) (void)session_->client->Await(*request, kAbortTime);
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
@@ -220,6 +222,7 @@ absl::Status Communicator::Failure() {
       return FailureOf(page_->region());
     case State::kMade:
     case State::kJoining:
+    case State::kOutside:
       return absl::OkStatus();
     case State::kFailed:
     case State::kAborted:
@@ -244,6 +247,7 @@ absl::Status Communicator::CheckUsable() {
       case State::kFinalized:
         return absl::InvalidArgumentError(
             "the communicator was finalized: nothing more can be posted");
+      case State::kOutside:
       case State::kFailed:
       case State::kAborted:
         return Failure();

@@ -2,9 +2,9 @@
 //
 //                     Join                reply: joined
 //   (made) ──────────► kJoining ─────────────────────────► kReady
-//                         │ reply: error                     │ BeginFinalize
-//                         ▼                                  ▼
-//                      kFailed                           kFinalizing ──reply──► kFinalized
+//                       │    │ reply: error                  │ BeginFinalize
+//            no color ◄─┘    ▼                               ▼
+//           kOutside      kFailed                        kFinalizing ──reply──► kFinalized
 //
 // Abort leads from every state to kAborted. An operating error (a peer died, a record was refused)
 // does not change the state: it stands in the region, written by the daemon, and sticks.
@@ -19,10 +19,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
-#include "proto/unique_id.h"
+#include "proto/shim_control.h"
 #include "shim/buffer_export.h"
 #include "shim/comm_config.h"
 #include "shim/fence.h"
@@ -34,14 +36,15 @@
 
 namespace mccs::shim {
 
+// How a rank asks its daemon for a communicator.
+using JoinMessage = std::variant<wire::CommInit, wire::CommSplit>;
+
 struct JoinOptions {
-  wire::UniqueId id;
-  int32_t ranks;
-  Rank rank;
+  JoinMessage message;
+  int32_t ranks = 0;  // 0, rank -1: the daemon's answer tells
+  Rank rank = Rank(-1);
   DeviceBinding device;
   CommConfig config;
-  bool multi_rank_gpu;
-  uint32_t init_timeout_ms;
 };
 
 // What a submission works with; there from kReady on.
@@ -68,6 +71,10 @@ class Communicator {
   absl::Status Join();
   // Blocks until all ranks have joined, or it failed, or Abort.
   absl::Status AwaitJoined();
+  // From then on Abort ends the join of `child` too: nobody has its handle yet. REQUIRES:
+  // ChildJoined follows.
+  void ChildJoins(Communicator* child);
+  void ChildJoined(Communicator* child);
 
   // Asks the daemon to let go after all posted work; AwaitFinalized blocks until it has.
   // kInvalidArgument when that was asked for before; the communicator's failure where it has one:
@@ -92,9 +99,17 @@ class Communicator {
 
   bool blocking() const { return options_.config.blocking; }
   bool launch_blocking() const { return options_.config.launch_blocking; }
+  const CommConfig& config() const { return options_.config; }
   bool finalized_or_finalizing() const;
-  int ranks() const { return options_.ranks; }
-  int rank() const { return options_.rank.value(); }
+  // A rank that has no color in the split that it asked for.
+  bool outside() const { return state() == State::kOutside; }
+  // 0 and -1 as long as only the daemon knows.
+  int ranks() const { return ranks_.load(std::memory_order_relaxed); }
+  int rank() const { return rank_.load(std::memory_order_relaxed); }
+  const DeviceBinding& binding() const { return options_.device; }
+  const std::shared_ptr<Session>& session() const { return session_; }
+  // The daemon's name for us. REQUIRES: CheckUsable() was ok.
+  uint32_t handle() const { return handle_; }
   int device() const { return options_.device.ordinal; }
   CUcontext context() const { return options_.device.context; }
   const DriverApi& driver() const { return session_->driver; }
@@ -113,12 +128,22 @@ class Communicator {
   Registrations& registrations() { return registrations_; }
 
  private:
-  enum class State { kMade, kJoining, kReady, kFailed, kFinalizing, kFinalized, kAborted };
+  enum class State {
+    kMade,
+    kJoining,
+    kReady,
+    kOutside,
+    kFailed,
+    kFinalizing,
+    kFinalized,
+    kAborted
+  };
 
   State state() const { return state_.load(std::memory_order_acquire); }
   // The daemon's answer to the request that is outstanding. REQUIRES: control_mutex_ held.
   void FinishJoin(absl::StatusOr<Reply> reply);
-  absl::Status EnterCommunicator(Reply reply);
+  absl::StatusOr<State> EnterCommunicator(Reply reply);
+  void AbortChildren();
   void FinishFinalize(absl::StatusOr<Reply> reply);
   // Takes a step if the answer is there.
   void Progress();
@@ -129,6 +154,8 @@ class Communicator {
 
   // Release store after everything that the state promises is in place; pairs with state().
   std::atomic<State> state_{State::kMade};
+  std::atomic<int32_t> ranks_;  // before kReady in place
+  std::atomic<int32_t> rank_;
   std::atomic<bool> aborted_{false};  // set by Abort, seen by callers that wait for ring space
 
   std::mutex control_mutex_;
@@ -137,6 +164,9 @@ class Communicator {
 
   uint32_t handle_ = 0;              // the daemon's name for us
   std::unique_ptr<FencePage> page_;  // from kReady on
+
+  std::mutex children_mutex_;
+  std::vector<Communicator*> joining_children_;
 
   std::mutex submit_mutex_;
   std::optional<SubmitSide> submit_side_;

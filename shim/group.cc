@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/status_macros.h"
 #include "shim/error_text.h"
 #include "shim/process.h"
 
@@ -46,23 +45,30 @@ int Group::Abandon() {
 
 void Group::Clear() {
   // Inits that were dropped before they ran: their callers hold handles of nothing.
-  for (InitJob& job : inits_) {
-    if (Process::Get().handles().Retire(job.handle)) *job.where = nullptr;
-  }
+  for (InitJob& job : inits_) job.Drop();
   inits_.clear();
   work_.Clear();
   leaving_.clear();
 }
 
-void Group::AddInit(std::unique_ptr<Communicator> comm, ncclComm_t* where) {
+void Group::InitJob::Drop() {
+  if (Process::Get().handles().Retire(handle)) *where = nullptr;
+}
+
+void Group::AddBirth(Birth birth) {
   HandleTable& handles = Process::Get().handles();
-  const ncclComm_t handle = handles.Insert(std::move(comm));
+  const ncclComm_t handle = handles.Insert(std::move(birth.comm));
   if (handle == nullptr) {
     AddError(absl::ResourceExhaustedError("too many communicators are alive in this process"));
     return;
   }
-  *where = handle;
-  inits_.push_back({handles.Find(handle), handle, where});
+  if (birth.shown_at_once) *birth.where = handle;
+  inits_.push_back({.comm = handles.Find(handle),
+                    .handle = handle,
+                    .where = birth.where,
+                    .blocking = birth.blocking,
+                    .outside = birth.outside,
+                    .parent = std::move(birth.parent)});
 }
 
 void Group::AddLeaving(CommRef comm) { leaving_.push_back(std::move(comm)); }
@@ -75,18 +81,35 @@ absl::Status Group::RunInits(bool* in_progress) {
     return status.ok();
   };
   std::vector<InitJob> jobs = std::exchange(inits_, {});
-  for (InitJob& job : jobs) note(job.comm->Join());
   for (InitJob& job : jobs) {
-    if (!job.comm->blocking()) {
+    note(job.comm->Join());
+    if (job.blocking && job.parent) job.parent->ChildJoins(job.comm.get());
+  }
+  for (InitJob& job : jobs) {
+    if (!job.blocking) {
       *in_progress = true;
-      continue;  // Its outcome, good or bad, is in ncclCommGetAsyncError; the handle stays.
+      // Its outcome, good or bad, is in ncclCommGetAsyncError; the handle stays.
+      if (job.outside) job.Drop();
+      if (!job.outside) *job.where = job.handle;
+      continue;
     }
     // After one failure the others' ranks can still be joined elsewhere: end them, wait for none.
     if (!first_error.ok()) job.comm->Abort();
-    if (note(job.comm->AwaitJoined())) continue;
-    if (Process::Get().handles().Retire(job.handle)) *job.where = nullptr;
+    note(Finish(job));
   }
   return first_error;
+}
+
+// Waits for a blocking one. Its handle appears only now: who finds one uses it.
+absl::Status Group::Finish(InitJob& job) {
+  const absl::Status joined = job.comm->AwaitJoined();
+  if (job.parent) job.parent->ChildJoined(job.comm.get());
+  if (joined.ok() && !job.comm->outside()) {
+    *job.where = job.handle;
+  } else {
+    job.Drop();
+  }
+  return joined;
 }
 
 absl::Status Group::RunLeaving() {

@@ -38,9 +38,18 @@ class Group {
   // Ends all levels, drops everything, and says how many levels there were.
   int Abandon();
 
+  // A communicator that is to come.
+  struct Birth {
+    std::unique_ptr<Communicator> comm;
+    ncclComm_t* where;     // gets the handle; NULL again where there will be none
+    bool blocking;         // the outermost end waits until it is ready
+    bool shown_at_once;    // `*where` is set now, else when it is ready (or its join has begun)
+    bool outside = false;  // a rank without a color: `*where` stays NULL
+    CommRef parent = {};   // whose Abort ends the join too
+  };
+
   // Each adds one task; REQUIRES: open().
-  // `*handle` is set at once and becomes NULL again if a blocking init fails.
-  void AddInit(std::unique_ptr<Communicator> comm, ncclComm_t* handle);
+  void AddBirth(Birth birth);
   void AddLeaving(CommRef comm);
   void AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record) {
     work_.Add(std::move(comm), stream, record);
@@ -54,9 +63,15 @@ class Group {
     CommRef comm;
     ncclComm_t handle;
     ncclComm_t* where;
+    bool blocking;
+    bool outside;
+    CommRef parent;
+    // Takes the handle back.
+    void Drop();
   };
 
   absl::Status RunInits(bool* in_progress);
+  absl::Status Finish(InitJob& job);
   absl::Status RunLeaving();
   void Clear();
 

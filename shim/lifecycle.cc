@@ -15,6 +15,7 @@
 #include "shim/environment.h"
 #include "shim/error_text.h"
 #include "shim/group.h"
+#include "shim/join_message.h"
 #include "shim/process.h"
 #include "shim/unique_id_env.h"
 
@@ -49,18 +50,24 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
   return absl::OkStatus();
 }
 
+// Its handle is shown at once: another thread may have to abort a blocking init.
+void Add(std::unique_ptr<Communicator> comm, ncclComm_t* where, Group& group) {
+  const bool blocking = comm->blocking();
+  group.AddBirth(
+      {.comm = std::move(comm), .where = where, .blocking = blocking, .shown_at_once = true});
+}
+
 // A communicator that has not asked to join yet, on the given device.
 absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
                                                    const DeviceBinding& device) {
-  JoinOptions options{};
-  MCCS_ASSIGN_OR_RETURN(options.id, OpenUniqueId(*call.id));
-  if (options.id.guessable != 0) MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(options.id));
+  Membership member{.id = {}, .ranks = call.ranks, .rank = Rank(call.rank)};
+  MCCS_ASSIGN_OR_RETURN(member.id, OpenUniqueId(*call.id));
+  if (member.id.guessable != 0) MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(member.id));
+  JoinOptions options{
+      .message = {}, .ranks = member.ranks, .rank = member.rank, .device = device, .config = {}};
   MCCS_ASSIGN_OR_RETURN(options.config, ReadCommConfig(call.config));
-  MCCS_ASSIGN_OR_RETURN(options.init_timeout_ms, InitTimeoutMs());
-  options.ranks = call.ranks;
-  options.rank = Rank(call.rank);
-  options.device = device;
-  options.multi_rank_gpu = MultiRankGpuAllowed();
+  MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
+  MCCS_ASSIGN_OR_RETURN(options.message, MakeCommInit(*driver, member, device, options.config));
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<Session> session, Process::Get().OpenSession());
   return std::make_unique<Communicator>(std::move(session), std::move(options));
 }
@@ -76,7 +83,7 @@ absl::Status AddInit(const InitCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> comm, Make(call, device));
-  group.AddInit(std::move(comm), call.comm);
+  Add(std::move(comm), call.comm, group);
   return absl::OkStatus();
 }
 
@@ -122,7 +129,7 @@ absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group&
                                           device));
     made.push_back(std::move(comm));
   }
-  for (int i = 0; i < count; ++i) group.AddInit(std::move(made[i]), &comms[i]);
+  for (int i = 0; i < count; ++i) Add(std::move(made[i]), &comms[i], group);
   return absl::OkStatus();
 }
 

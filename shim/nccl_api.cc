@@ -37,6 +37,20 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   return ncclSuccess;
 }
 
+// Its size or rank: of a communicator made of another one the daemon tells it with its answer.
+ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answer,
+                              int (Communicator::*ask)() const) {
+  bool known = true;
+  const ncclResult_t result = AnswerAbout(function, handle, answer, [&](Communicator& comm) {
+    if (comm.ranks() == 0) (void)comm.AsyncResult();  // takes the answer if it has come
+    known = comm.ranks() != 0;
+    return (comm.*ask)();
+  });
+  if (result != ncclSuccess || known) return result;
+  return BadArgument(
+      absl::StrCat(function, ": the communicator is not ready, and nobody knows yet"));
+}
+
 }  // namespace
 }  // namespace mccs::shim
 
@@ -107,8 +121,7 @@ MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t*
 MCCS_ALSO_WEAK(ncclCommGetAsyncError);
 
 MCCS_EXPORT ncclResult_t pncclCommCount(const ncclComm_t handle, int* count) {
-  return shim::AnswerAbout("ncclCommCount", handle, count,
-                           [](shim::Communicator& comm) { return comm.ranks(); });
+  return shim::AnswerWithNumber("ncclCommCount", handle, count, &shim::Communicator::ranks);
 }
 MCCS_ALSO_WEAK(ncclCommCount);
 
@@ -119,8 +132,7 @@ MCCS_EXPORT ncclResult_t pncclCommCuDevice(const ncclComm_t handle, int* device)
 MCCS_ALSO_WEAK(ncclCommCuDevice);
 
 MCCS_EXPORT ncclResult_t pncclCommUserRank(const ncclComm_t handle, int* rank) {
-  return shim::AnswerAbout("ncclCommUserRank", handle, rank,
-                           [](shim::Communicator& comm) { return comm.rank(); });
+  return shim::AnswerWithNumber("ncclCommUserRank", handle, rank, &shim::Communicator::rank);
 }
 MCCS_ALSO_WEAK(ncclCommUserRank);
 

@@ -37,7 +37,6 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
 
 // Communicators
 MCCS_REFUSED(ncclCommInitRankScalable, kNoSplit);
-MCCS_REFUSED(ncclCommSplit, kNoSplit);
 MCCS_REFUSED(ncclCommShrink, kNoSplit);
 MCCS_REFUSED(ncclCommGrow, kNoSplit);
 MCCS_REFUSED(ncclCommGetUniqueId, kNoSplit);

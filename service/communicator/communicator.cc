@@ -22,14 +22,14 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
     : env_(environment),
       unique_id_(first.id),
       tenant_(first.tenant),
+      secret_(SecretOf(first.id)),
       formation_{
           .id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
       forming_(std::make_unique<Forming>(environment, first, formation_)),
       patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
                                             : std::max(first.warn_after_ns, kLeastPatienceNs)),
-      reporter_(environment, formation_) {
-  std::copy(std::begin(first.id.secret), std::end(first.id.secret), secret_.begin());
-}
+      splits_(formation_, secret_),
+      reporter_(environment, formation_) {}
 
 void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   MCCS_CHECK(joinable());
@@ -41,6 +41,7 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how) {
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
   MCCS_CHECK(local != locals_.end());
+  splits_.Abandon(port, 0, why);
   if (how == Leaving::kAfterPostedWork && state_ == State::kActive) {
     draining_.push_back({port, why});
     LeaveTheDrained();
@@ -83,6 +84,14 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
   LetGoOfTheLeaving();
 }
 
+absl::Status Communicator::Split(Splits::Call call) {
+  if (state_ == State::kFailed) return failure_;
+  if (state_ != State::kActive) {
+    return absl::FailedPreconditionError("the communicator is still forming");
+  }
+  return splits_.Add(std::move(call));
+}
+
 void Communicator::Depart(LocalRank& local, const std::string& why) {
   departures_.push_back({local.rank, loop_->completed(), why});
   peer::Message message;
@@ -90,6 +99,12 @@ void Communicator::Depart(LocalRank& local, const std::string& why) {
   message.mutable_departed()->set_after_operation(loop_->completed());
   message.mutable_departed()->set_why(why);
   formation_.star->Broadcast(message);
+  EndSplitsWithout(local.rank, why);
+}
+
+void Communicator::EndSplitsWithout(Rank rank, const std::string& why) {
+  splits_.RankLeft(absl::UnavailableError(
+      absl::StrCat("ncclCommSplit cannot complete: rank ", rank.value(), " ", why)));
 }
 
 bool Communicator::LetGoOfTheLeaving() {
@@ -249,6 +264,7 @@ void Communicator::Hear(const StarMessage& heard) {
          /*tell_others=*/false);
   } else if (state_ == State::kActive) {
     watcher_->Hear(heard, env_.access.clock->Now());
+    if (absl::Status status = splits_.Hear(heard); !status.ok()) Fail(status);
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
       Fail(status);
@@ -271,6 +287,7 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
   if (Departed(rank)) return absl::OkStatus();
   departures_.push_back(
       {rank, departed.after_operation(), std::string(StatusFromPeer(0, departed.why()).message())});
+  EndSplitsWithout(rank, departures_.back().why);
   const std::vector<Rank>& ranks = members.layout.hosts[host.value()];
   if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return Departed(r); }))
     return absl::OkStatus();
@@ -306,6 +323,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
       local.port->Fail(named);
     }
   }
+  splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);
   // Nothing of what they wait for will be done.
   for (const Draining& draining : std::exchange(draining_, {})) {

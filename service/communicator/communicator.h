@@ -28,6 +28,7 @@
 #include "service/communicator/operation_loop.h"
 #include "service/communicator/rank_port.h"
 #include "service/communicator/reporter.h"
+#include "service/communicator/splits.h"
 
 namespace mccs {
 
@@ -53,6 +54,16 @@ class Communicator {
   // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an
   // earlier kAfterPostedWork.
   void Leave(RankPort* port, const std::string& why, Leaving how);
+
+  // The rank behind `call.port` calls ncclCommSplit; its seat comes with TakeSeats. An error: none
+  // will.
+  absl::Status Split(Splits::Call call);
+  // The rank takes no notice any more of what came of `request`.
+  void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
+    splits_.Abandon(port, request, why);
+  }
+  // What became of splits since the last call.
+  std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -109,6 +120,7 @@ class Communicator {
   void Fail(const absl::Status& why, bool tell_others = true);
   void Depart(LocalRank& local, const std::string& why);
   absl::Status CheckDepartures() const;
+  void EndSplitsWithout(Rank rank, const std::string& why);
   // True when there were any.
   bool LetGoOfTheLeaving();
   WorkDone work() const;
@@ -116,7 +128,7 @@ class Communicator {
   const CommunicatorEnvironment& env_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
-  Secret secret_{};
+  const Secret secret_;
   State state_ = State::kForming;
 
   std::vector<LocalRank> locals_;  // by LocalIndex once active
@@ -128,6 +140,7 @@ class Communicator {
   const int64_t patience_ns_;           // of the hang watcher
   std::optional<HangWatcher> watcher_;  // from kActive on
   std::vector<Departure> departures_;
+  Splits splits_;
   absl::Status failure_;
   MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
   WorkDone work_at_end_;              // of the loop that is gone

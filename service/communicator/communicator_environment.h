@@ -3,6 +3,7 @@
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/log.h"
@@ -41,6 +42,9 @@ struct JoinRequest {
   peer::GpuClaim gpu;
   int64_t timeout_ns = 0;     // 0: wait on
   int64_t warn_after_ns = 0;  // of the hang watcher; 0: its own
+  // Of a communicator that was split off another: who belongs to it is known, and there is no
+  // rendezvous. All ranks of this host join before the communicator's first turn.
+  std::shared_ptr<const peer::Roster> roster;
 };
 
 // Without a controller: every channel takes the hosts in the roster's order, which is the locality

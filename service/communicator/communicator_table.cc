@@ -102,6 +102,7 @@ void CommunicatorTable::Accept(Peer peer) {
 
 bool CommunicatorTable::Poll(bool network_moved) {
   bool moved = false;
+  std::vector<Seat> seats;
   const MonotonicNs now = env_.access.clock->Now();
   for (Entry& entry : entries_) {
     Communicator& communicator = *entry.communicator;
@@ -110,9 +111,37 @@ bool CommunicatorTable::Poll(bool network_moved) {
     if (!due) continue;
     entry.kicked = communicator.Poll();
     moved |= entry.kicked;
+    for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
   }
+  Place(seats);
   Forget();
-  return moved;
+  return moved || !seats.empty();
+}
+
+// All of a communicator's ranks join first; then those go whose processes are not there any more,
+// so that the other hosts hear of it from a communicator that knows them.
+void CommunicatorTable::Place(const std::vector<Seat>& seats) {
+  struct Gone {
+    Communicator* communicator;
+    std::string why;
+  };
+  std::vector<Gone> gone;
+  for (const Seat& seat : seats) {
+    std::string why = seat.left_because;
+    if (seat.port != nullptr && !seat.join.has_value())
+      seat.port->NoSeat(seat.request, seat.status);
+    if (!seat.join.has_value()) continue;
+    if (seat.port != nullptr) {
+      const absl::Status taken = seat.port->TakeSeat(seat.request, *seat.join);
+      if (taken.ok()) continue;
+      why = absl::StrCat("could not join: ", std::string(taken.message()));
+    }
+    auto communicator = Join(*seat.join, &gone_);
+    if (communicator.ok()) gone.push_back({*communicator, std::move(why)});
+  }
+  for (const Gone& rank : gone) {
+    rank.communicator->Leave(&gone_, rank.why, Communicator::Leaving::kAtOnce);
+  }
 }
 
 void CommunicatorTable::Forget() {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator.h"
+#include "service/communicator/gone_port.h"
 #include "service/communicator/rendezvous.h"
 #include "service/transport/handshake.h"
 #include "service/transport/peer_listener.h"
@@ -53,10 +54,13 @@ class CommunicatorTable {
     bool kicked = true;
   };
   Communicator* FindRunning(CommId id) const;
+  // Brings the ranks of splits to their communicators.
+  void Place(const std::vector<Seat>& seats);
   void Forget();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
+  GonePort gone_;
   std::vector<Entry> entries_;
   std::deque<CommId> ended_;  // the last ones, the newest at the back
 };

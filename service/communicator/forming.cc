@@ -20,12 +20,6 @@ constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
 // one.
 constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
 
-Secret SecretOf(const wire::UniqueId& id) {
-  Secret secret;
-  std::copy(std::begin(id.secret), std::end(id.secret), secret.begin());
-  return secret;
-}
-
 JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
@@ -44,7 +38,10 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
     : env_(environment),
       formation_(formation),
       secret_(SecretOf(first.id)),
-      joining_(std::make_unique<Joining>(OptionsFor(environment, first.id))),
+      joining_(first.roster == nullptr
+                   ? std::make_unique<Joining>(OptionsFor(environment, first.id))
+                   : nullptr),
+      known_roster_(first.roster),
       expected_{.id = CommId(first.id.comm_id),
                 .any_id = first.id.guessable != 0,
                 .tenant = first.tenant,
@@ -69,7 +66,7 @@ absl::StatusOr<bool> Forming::Poll() {
 MonotonicNs Forming::NextDeadline() const {
   switch (state_) {
     case State::kJoining:
-      return std::min(init_deadline_, joining_->NextDeadline());
+      return joining_ != nullptr ? std::min(init_deadline_, joining_->NextDeadline()) : 0;
     case State::kLinking:
       return proposal_deadline_ != 0 ? std::min(proposal_deadline_, state_deadline_)
                                      : state_deadline_;
@@ -93,6 +90,7 @@ void Forming::Join(const JoinRequest& request) {
       init_timeout_ns_ = request.timeout_ns;
     }
   }
+  if (joining_ == nullptr) return;
   peer::Join join;
   join.set_ranks(request.ranks);
   *join.mutable_rank() = request.rank;
@@ -108,6 +106,10 @@ void Forming::Join(const JoinRequest& request) {
 }
 
 absl::StatusOr<bool> Forming::PollJoining() {
+  if (joining_ == nullptr) {
+    MCCS_RETURN_IF_ERROR(TakeKnownRoster());
+    return true;
+  }
   MCCS_ASSIGN_OR_RETURN(std::optional<peer::Roster> roster, joining_->Poll());
   if (roster.has_value()) {
     MCCS_RETURN_IF_ERROR(TakeRoster(std::move(*roster)));
@@ -140,7 +142,12 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
   return absl::OkStatus();
 }
 
+absl::Status Forming::TakeKnownRoster() {
+  return TakeRoster(*std::exchange(known_roster_, nullptr));
+}
+
 bool Forming::Parted() {
+  if (known_roster_ != nullptr) TakeKnownRoster().IgnoreError();  // as below
   if (joining_ == nullptr) return true;
   if (!joining_->Parted()) return false;
   std::optional<peer::Roster> late = joining_->TakeLateRoster();

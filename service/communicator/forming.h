@@ -3,6 +3,8 @@
 //
 //   kJoining ──roster──► kLinking ──strategy──► kOpening ──all hosts ready──► kFormed
 //
+// The roster comes from the rendezvous, or was known before (JoinRequest::roster).
+//
 // What it makes lies in the Formation, which the communicator goes on with.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
@@ -49,7 +51,7 @@ class Forming {
   // been told, unless the roster came instead: then the formation has members and star, and they
   // wait to be told over it.
   bool Parted();
-  MonotonicNs PartBy() const { return joining_->NextDeadline(); }
+  MonotonicNs PartBy() const { return joining_ != nullptr ? joining_->NextDeadline() : 0; }
 
   // One more local rank. REQUIRES: state() is kJoining.
   void Join(const JoinRequest& request);
@@ -68,6 +70,7 @@ class Forming {
   absl::StatusOr<bool> PollLinking();
   absl::StatusOr<bool> PollOpening();
   absl::Status TakeRoster(peer::Roster roster);
+  absl::Status TakeKnownRoster();
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
   void TellReady();
@@ -79,7 +82,8 @@ class Forming {
   Secret secret_{};
   State state_ = State::kJoining;
 
-  std::unique_ptr<Joining> joining_;  // in kJoining
+  std::unique_ptr<Joining> joining_;  // in kJoining, unless the roster is known
+  std::shared_ptr<const peer::Roster> known_roster_;
   RosterExpectation expected_;
   MonotonicNs init_deadline_;
   int64_t init_timeout_ns_ = 0;

@@ -16,6 +16,8 @@
 
 namespace mccs {
 
+struct JoinRequest;
+
 // A collective call of this rank: checked, its buffers resolved to the daemon's addresses.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;
@@ -72,6 +74,11 @@ class RankPort {
 
   // Answers the rank's CommInit, once: OK when operations may be posted.
   virtual void InitDone(const absl::Status& status, CommId id) = 0;
+  // What came of the rank's request (Communicator::Split) for another communicator. TakeSeat: the
+  // rank joins it now; an error: it cannot, and will hear so. NoSeat: it gets none, ok if it asked
+  // for none. At most one of the two.
+  virtual absl::Status TakeSeat(uint64_t request, const JoinRequest& join) = 0;
+  virtual void NoSeat(uint64_t request, const absl::Status& why) = 0;
   // Nothing more will succeed: tells the rank why and releases its streams. At most once.
   virtual void Fail(const absl::Status& why) = 0;
   // Ends what Communicator::Leave began: neither the port nor its buffers are used any more.

@@ -33,6 +33,8 @@ class RankEndpoint final : public RankPort {
   struct Listener {
     std::function<void(const absl::Status&, CommId)> init_done;
     std::function<void()> let_go;
+    std::function<absl::Status(uint64_t, const JoinRequest&)> take_seat = {};
+    std::function<void(uint64_t, const absl::Status&)> no_seat = {};
   };
 
   // `ranks`: size of the communicator. LIFETIME: `buffers` outlives the endpoint.
@@ -48,6 +50,12 @@ class RankEndpoint final : public RankPort {
   bool AwaitsStreams() const override { return taken_messages_ < messages_.size(); }
   bool HasMessages() const override { return !messages_.empty(); }
   void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
+  absl::Status TakeSeat(uint64_t request, const JoinRequest& join) override {
+    return listener_.take_seat(request, join);
+  }
+  void NoSeat(uint64_t request, const absl::Status& why) override {
+    listener_.no_seat(request, why);
+  }
   void Fail(const absl::Status& why) override;
   void LetGo() override;
 

@@ -33,6 +33,11 @@ std::string TextOf(const char (&field)[n]) {
   return text;
 }
 
+void SetOptions(const wire::CommOptions& options, JoinRequest* join) {
+  join->name = TextOf(options.name);
+  join->timeout_ns = options.init_timeout_ms * kNsPerMs;
+}
+
 template <typename Message>
 Message Reply(uint64_t request, const absl::Status& status) {
   Message reply{};
@@ -165,6 +170,9 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kCommInit:
       if (wire::CommInit m; greeted && as(&m)) return HandleInit(m);
       break;
+    case wire::MessageKind::kCommSplit:
+      if (wire::CommSplit m; greeted && as(&m)) return HandleSplit(m);
+      break;
     case wire::MessageKind::kCommAbort:
       if (wire::CommAbort m; greeted && as(&m)) return HandleAbort(m);
       break;
@@ -231,26 +239,30 @@ absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
 }
 
 absl::Status Session::HandleInit(const wire::CommInit& request) {
-  const uint32_t handle = FreeHandle();
-  auto refuse = [&](const absl::Status& why) {
-    return Send(Reply<wire::CommInitReply>(request.header.request, why));
-  };
-  if (handle == wire::kMaxCommsPerSession) {
-    return refuse(absl::ResourceExhaustedError(
-        absl::StrCat("this process has ", ranks_.size(), " communicators, which is the limit")));
-  }
+  const uint64_t number = request.header.request;
   auto join = CheckInit(request);
-  if (!join.ok()) return refuse(join.status());
-  auto endpoint = RankEndpoint::Make(
-      Rank(request.rank), request.ranks, buffers_,
-      {.init_done = [this, handle](const absl::Status& s, CommId id) { AnswerInit(handle, s, id); },
-       .let_go = [this, handle] { RankFree(handle); }});
-  if (!endpoint.ok()) return refuse(endpoint.status());
-  auto communicator = env_.communicators->Join(*join, endpoint->get());
-  if (!communicator.ok()) return refuse(communicator.status());
-  (*endpoint)->communicator = *communicator;
-  ranks_[handle] =
-      RankSlot{.endpoint = std::move(*endpoint), .init_request = request.header.request};
+  absl::Status status = join.ok() ? Admit(*join, number) : join.status();
+  return status.ok() ? status : Send(Reply<wire::CommInitReply>(number, status));
+}
+
+absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
+  const uint32_t handle = FreeHandle();
+  if (handle == wire::kMaxCommsPerSession) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this process has ", ranks_.size(), " communicators, which is the limit"));
+  }
+  MCCS_ASSIGN_OR_RETURN(
+      std::unique_ptr<RankEndpoint> endpoint,
+      RankEndpoint::Make(
+          Rank(join.rank.rank()), join.ranks, buffers_,
+          {.init_done = [this, handle](const absl::Status& s,
+                                       CommId id) { AnswerInit(handle, s, id); },
+           .let_go = [this, handle] { RankFree(handle); },
+           .take_seat = [this](uint64_t r, const JoinRequest& j) { return TakeSeat(r, j); },
+           .no_seat = [this](uint64_t r, const absl::Status& why) { NoSeat(r, why); }}));
+  MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(join, endpoint.get()));
+  ranks_[handle] = RankSlot{.endpoint = std::move(endpoint), .join = join, .init_request = request};
+  ranks_[handle].join.roster = nullptr;  // has served
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
 }
@@ -286,15 +298,74 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
     MCCS_RETURN_IF_ERROR(env_.host_environment_id(join.id, identity().tenant));
   }
   join.tenant = identity().tenant;
-  join.name = TextOf(request.name);
   join.ranks = request.ranks;
   join.rank.set_rank(request.rank);
   join.rank.set_gpu(TextOf(request.device_bus_id));
   join.rank.set_process(identity().process);
   join.gpu.set_uuid(request.device_uuid, sizeof(request.device_uuid));
   join.gpu.set_shared((request.flags & wire::kMultiRankGpu) != 0);
-  join.timeout_ns = request.init_timeout_ms * kNsPerMs;
+  SetOptions(request.options, &join);
   return join;
+}
+
+// ---- Communicators out of others ----------------------------------------------------------------
+
+absl::StatusOr<Session::RankSlot*> Session::ParentSlot(uint32_t handle) {
+  auto slot = ranks_.find(handle);
+  const bool usable = slot != ranks_.end() && slot->second.endpoint->communicator != nullptr &&
+                      !slot->second.leaving.has_value();
+  if (usable) return &slot->second;
+  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
+}
+
+absl::Status Session::HandleSplit(const wire::CommSplit& request) {
+  const uint64_t number = request.header.request;
+  auto split = [&]() -> absl::Status {
+    MCCS_ASSIGN_OR_RETURN(RankSlot * parent, ParentSlot(request.comm_handle));
+    if (request.color < 0 && request.color != wire::kNoColor) {
+      return absl::InvalidArgumentError(absl::StrCat("color ", request.color,
+                                                     " of ncclCommSplit: it must be 0 or more, or "
+                                                     "NCCL_SPLIT_NOCOLOR"));
+    }
+    JoinRequest join = parent->join;
+    SetOptions(request.options, &join);
+    Communicator* communicator = parent->endpoint->communicator;
+    seats_.push_back({number, request.comm_handle});
+    absl::Status status = communicator->Split({.port = parent->endpoint.get(),
+                                               .rank = parent->endpoint->rank(),
+                                               .request = number,
+                                               .choice = {request.color, request.key},
+                                               .join = std::move(join)});
+    if (!status.ok()) seats_.pop_back();
+    env_.communicators->Kick(communicator);
+    return status;
+  }();
+  return split.ok() ? split : Send(Reply<wire::CommInitReply>(number, split));
+}
+
+absl::Status Session::TakeSeat(uint64_t request, const JoinRequest& join) {
+  std::erase_if(seats_, [&](const PendingSeat& seat) { return seat.request == request; });
+  absl::Status status = Admit(join, request);
+  if (!status.ok()) NoteSent(Send(Reply<wire::CommInitReply>(request, status)));
+  return status;
+}
+
+void Session::NoSeat(uint64_t request, const absl::Status& why) {
+  std::erase_if(seats_, [&](const PendingSeat& seat) { return seat.request == request; });
+  auto reply = Reply<wire::CommInitReply>(request, why);
+  reply.comm_handle = wire::kNoCommHandle;
+  if (state_ == State::kOpen) NoteSent(Send(reply));
+}
+
+void Session::AbandonSeats(uint32_t parent, uint64_t request, const std::string& why) {
+  RankEndpoint& endpoint = *ranks_.at(parent).endpoint;
+  for (const PendingSeat& seat : std::vector<PendingSeat>(seats_)) {
+    if (seat.parent != parent || (request != 0 && seat.request != request)) continue;
+    if (endpoint.communicator != nullptr) {
+      endpoint.communicator->AbandonSplit(&endpoint, seat.request, why);
+    }
+    NoSeat(seat.request, absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
+  }
 }
 
 void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
@@ -303,16 +374,22 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   auto reply = Reply<wire::CommInitReply>(*slot->second.init_request, status);
   slot->second.init_request.reset();
   reply.comm_handle = handle;
+  reply.rank = slot->second.join.rank.rank();
+  reply.ranks = slot->second.join.ranks;
   reply.comm_id = id.value();
   const int fd = slot->second.endpoint->region_fd();
   if (state_ == State::kOpen) NoteSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
   // The shim knows no communicator whose init failed: nobody will destroy it.
-  if (!status.ok()) Leave(slot->second, "could not join", Communicator::Leaving::kAtOnce);
+  if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);
 }
 
 absl::Status Session::HandleAbort(const wire::CommAbort& request) {
   uint32_t handle = request.comm_handle;
   if (request.init_request != 0) {
+    auto seat = std::find_if(seats_.begin(), seats_.end(), [&](const PendingSeat& pending) {
+      return pending.request == request.init_request;
+    });
+    if (seat != seats_.end()) AbandonSeats(seat->parent, seat->request, "was aborted");
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.init_request == request.init_request;
     });
@@ -340,14 +417,16 @@ absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::stri
   }
   slot->second.end_requests.push_back(request);
   slot->second.poison = how == Communicator::Leaving::kAtOnce;
-  Leave(slot->second, why, how);
+  Leave(handle, why, how);
   return absl::OkStatus();
 }
 
-void Session::Leave(RankSlot& slot, const std::string& why, Communicator::Leaving how) {
+void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leaving how) {
+  RankSlot& slot = ranks_.at(handle);
   Communicator* communicator = slot.endpoint->communicator;
   if (communicator == nullptr || slot.leaving >= how) return;
   slot.leaving = how;
+  AbandonSeats(handle, 0, why);
   communicator->Leave(slot.endpoint.get(), why, how);
   env_.communicators->Kick(communicator);  // The ranks that stay may have to hear of it.
 }
@@ -401,7 +480,7 @@ void Session::Close(const absl::Status& why) {
     if (!gone)
       slot.endpoint->Fail(
           absl::Status(why.code(), absl::StrCat("mccsd ended this session: ", message)));
-    Leave(slot, reason, Communicator::Leaving::kAtOnce);
+    Leave(handle, reason, Communicator::Leaving::kAtOnce);
   }
 }
 

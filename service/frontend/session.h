@@ -60,10 +60,16 @@ class Session {
 
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
+    JoinRequest join = {};
     std::optional<uint64_t> init_request = {};  // not answered yet
     std::vector<uint64_t> end_requests = {};    // CommAbort and CommDestroy not answered yet
     std::optional<Communicator::Leaving> leaving = {};
     bool poison = false;  // on the way out (abort)
+  };
+  // A request for a communicator out of another one, not decided yet.
+  struct PendingSeat {
+    uint64_t request = 0;
+    uint32_t parent = 0;  // CommHandle
   };
   struct PendingRelease {
     uint64_t request = 0;
@@ -80,15 +86,24 @@ class Session {
   absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd);
   absl::Status HandleRelease(const wire::ReleaseBuffer& request);
   absl::Status HandleInit(const wire::CommInit& request);
+  absl::Status HandleSplit(const wire::CommSplit& request);
   absl::Status HandleAbort(const wire::CommAbort& request);
   absl::Status HandleDestroy(const wire::CommDestroy& request);
 
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
+  // The rank joins; its request will be answered by AnswerInit. An error: by the caller.
+  absl::Status Admit(const JoinRequest& join, uint64_t request);
+  // A slot whose rank may ask for another communicator; null with the reason otherwise.
+  absl::StatusOr<RankSlot*> ParentSlot(uint32_t handle);
+  absl::Status TakeSeat(uint64_t request, const JoinRequest& join);
+  void NoSeat(uint64_t request, const absl::Status& why);
+  // What the rank of `parent` (and `request` alone, if not 0) asked for and has not got.
+  void AbandonSeats(uint32_t parent, uint64_t request, const std::string& why);
   void AnswerInit(uint32_t handle, const absl::Status& status, CommId id);
   // Serves CommDestroy (kAfterPostedWork) and CommAbort (kAtOnce; it overtakes a destroy).
   absl::Status EndRank(uint32_t handle, uint64_t request, const std::string& why,
                        Communicator::Leaving how);
-  void Leave(RankSlot& slot, const std::string& why, Communicator::Leaving how);
+  void Leave(uint32_t handle, const std::string& why, Communicator::Leaving how);
   void RankFree(uint32_t handle);
   // An answer that came of itself could not be sent: the session ends with the next turn.
   void NoteSent(const absl::Status& sent);
@@ -111,6 +126,7 @@ class Session {
   BufferRegistry buffers_;
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
+  std::vector<PendingSeat> seats_;
   std::vector<PendingRelease> releases_;
   uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
   TenantMessage message_;

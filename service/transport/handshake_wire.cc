@@ -17,6 +17,15 @@ constexpr char kServerSide[kSideBytes] = "mccs server";
 
 }  // namespace
 
+std::array<uint8_t, kProofBytes> KeyedHash(const Secret& key, std::span<const uint8_t> text) {
+  std::array<uint8_t, kProofBytes> hash;
+  unsigned int length = 0;
+  const uint8_t* done = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), text.data(),
+                             text.size(), hash.data(), &length);
+  MCCS_CHECK(done != nullptr && length == hash.size());
+  return hash;
+}
+
 Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
                 const Nonce& server_nonce) {
   std::array<uint8_t, kSideBytes + sizeof(PeerHello) + kNonceBytes> text;
@@ -25,12 +34,7 @@ Proof MakeProof(const Secret& secret, ProofSide side, const PeerHello& hello,
   std::memcpy(to + kSideBytes, &hello, sizeof(hello));
   std::memcpy(to + kSideBytes + sizeof(hello), server_nonce.data(), kNonceBytes);
 
-  Proof proof;
-  unsigned int length = 0;
-  const uint8_t* done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-                             text.data(), text.size(), proof.data(), &length);
-  MCCS_CHECK(done != nullptr && length == proof.size());
-  return proof;
+  return KeyedHash(secret, text);
 }
 
 bool SameProof(const Proof& a, const Proof& b) {

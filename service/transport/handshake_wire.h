@@ -19,6 +19,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "proto/unique_id.h"
@@ -35,6 +36,8 @@ inline constexpr size_t kProofBytes = 32;
 using Nonce = std::array<uint8_t, kNonceBytes>;
 using Proof = std::array<uint8_t, kProofBytes>;
 using Secret = std::array<uint8_t, kSecretBytes>;
+
+inline Secret SecretOf(const UniqueId& id) { return std::to_array(id.secret); }
 
 // Magic and version stay where they are in every version, and so does the size of a PeerHello.
 struct PeerHello {
@@ -69,6 +72,9 @@ struct PeerChallenge {
 };
 static_assert(sizeof(PeerChallenge) == 64 && offsetof(PeerChallenge, nonce) == 16 &&
               offsetof(PeerChallenge, proof) == 32 && std::is_trivially_copyable_v<PeerChallenge>);
+
+// HMAC-SHA256.
+std::array<uint8_t, kProofBytes> KeyedHash(const Secret& key, std::span<const uint8_t> text);
 
 enum class ProofSide : uint8_t { kClient, kServer };
 

@@ -19,18 +19,39 @@ SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : w
   }
 }
 
+SimJob::SimJob(SimWorld& world, const std::vector<Seat>& seats, size_t bytes) : world_(world) {
+  for (const Seat& seat : seats) {
+    Member member;
+    member.tenant = seat.tenant;
+    member.rank = seat.rank;
+    member.input.resize(bytes / sizeof(float));
+    member.output.resize(bytes / sizeof(float));
+    members_.push_back(std::move(member));
+  }
+  RegisterBuffers();
+  world.RunUntil([&] {
+    return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
+      return m.tenant->BufferAt(reinterpret_cast<const std::byte*>(m.output.data())) != 0;
+    });
+  });
+}
+
 bool SimJob::Form() {
   return Begin() && world_.RunUntil([&] { return Formed(); });
 }
 
-bool SimJob::Begin(uint32_t init_timeout_ms) {
-  members_.front().tenant->AskUniqueId();
+void SimJob::RegisterBuffers() {
   for (Member& member : members_) {
     for (std::vector<float>* buffer : {&member.input, &member.output}) {
       member.tenant->Register(reinterpret_cast<std::byte*>(buffer->data()),
                               buffer->size() * sizeof(float));
     }
   }
+}
+
+bool SimJob::Begin(uint32_t init_timeout_ms) {
+  members_.front().tenant->AskUniqueId();
+  RegisterBuffers();
   if (!world_.RunUntil([&] { return members_.front().tenant->has_unique_id(); })) return false;
   for (int r = 0; r < ranks(); ++r) {
     Member& member = members_[static_cast<size_t>(r)];

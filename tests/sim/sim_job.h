@@ -14,6 +14,12 @@ class SimJob {
  public:
   // host_of_rank[r]: where rank r runs. `bytes` per buffer.
   SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes);
+  // A job whose ranks are there already, in the order of their ranks.
+  struct Seat {
+    SimTenant* tenant;
+    SimRank* rank;
+  };
+  SimJob(SimWorld& world, const std::vector<Seat>& seats, size_t bytes);
 
   // Makes the communicator; false when it does not form in time.
   bool Form();
@@ -46,6 +52,7 @@ class SimJob {
     std::vector<float> input, output;
   };
   float Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root) const;
+  void RegisterBuffers();
   wire::BufferRef RefOf(const Member& member, const std::vector<float>& buffer) const;
 
   SimWorld& world_;

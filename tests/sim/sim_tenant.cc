@@ -121,7 +121,9 @@ void SimTenant::Take(SimPipe::Answer answer) {
         rank.answered = true;
         rank.status = reply.status;
         rank.handle = reply.comm_handle;
-        if (reply.status.error == wire::ErrorClass::kNone) rank.memory = MapFirst(answer);
+        rank.rank = reply.rank;
+        rank.ranks = reply.ranks;
+        if (!answer.fds.empty()) rank.memory = MapFirst(answer);
       }
       break;
     }
@@ -156,13 +158,24 @@ wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank) {
   message.rank = rank;
   message.device_uuid[0] = static_cast<uint8_t>(rank);
   message.device_uuid[1] = static_cast<uint8_t>(rank >> 8);
-  message.traffic_class = -1;
+  message.options.traffic_class = -1;
   return message;
 }
 
 SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms) {
   wire::CommInit message = MakeCommInit(id, ranks, rank);
-  message.init_timeout_ms = timeout_ms;
+  message.options.init_timeout_ms = timeout_ms;
+  SimRank& state = ranks_.emplace_back();
+  state.init_request = Send(message);
+  return state;
+}
+
+SimRank& SimTenant::Split(const SimRank& parent, int color, int key) {
+  wire::CommSplit message{};
+  message.comm_handle = parent.handle;
+  message.color = color;
+  message.key = key;
+  message.options.traffic_class = -1;
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);
   return state;

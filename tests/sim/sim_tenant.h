@@ -49,6 +49,8 @@ struct SimRank {
   bool answered = false;
   wire::ReplyStatus status{};
   uint32_t handle = 0;
+  int rank = -1;  // as the daemon says
+  int ranks = 0;
   SharedRegion memory;
   uint64_t posted = 0;       // calls
   uint64_t end_request = 0;  // Destroy or Abort
@@ -96,6 +98,7 @@ class SimTenant {
   uint32_t BufferAt(const std::byte* memory) const;
 
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
+  SimRank& Split(const SimRank& parent, int color, int key);
   void Post(SimRank& rank, const SimCall& call);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);

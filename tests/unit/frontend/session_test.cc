@@ -140,7 +140,7 @@ TEST_F(SessionTest, TextsWithoutTerminatorAndWithControlCharactersAreTamed) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
   wire::CommInit init = MakeCommInit(*id, 1, 0);
-  std::memset(init.name, '\n', sizeof(init.name));
+  std::memset(init.options.name, '\n', sizeof(init.options.name));
   std::memset(init.device_bus_id, 0xff, sizeof(init.device_bus_id));
   const auto reply = tenant_.Await<wire::CommInitReply>(tenant_.Send(init));
   ASSERT_TRUE(reply.has_value());

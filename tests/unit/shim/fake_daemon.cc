@@ -200,6 +200,9 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kCommInit:
       OnInit(session, Open<wire::CommInit>(bytes));
       break;
+    case wire::MessageKind::kCommSplit:
+      OnSplit(session, Open<wire::CommSplit>(bytes));
+      break;
     case wire::MessageKind::kCommAbort:
       OnAbort(session, Open<wire::CommAbort>(bytes));
       break;
@@ -220,7 +223,7 @@ void FakeDaemon::OnInit(Session& session, const wire::CommInit& message) {
   wire::UniqueId id;
   std::memcpy(&id, message.unique_id, sizeof(id));
   auto& joins = joining_[id.comm_id];
-  joins.push_back({&session, message});
+  joins.push_back({&session, message.header.request, message.rank, message.ranks});
   if (joins.size() < static_cast<size_t>(message.ranks)) return;
   Admit(joins);
   joining_.erase(id.comm_id);
@@ -232,24 +235,77 @@ void FakeDaemon::Admit(std::vector<Join>& joins) {
     auto member = std::make_unique<Member>();
     member->session = join.session;
     member->handle = join.session->next_comm++;
-    member->rank = join.message.rank;
+    member->rank = join.rank;
     member->memory = *SharedRegion::Create("fake-comm", sizeof(wire::CommRegion));
     member->region().header.magic = wire::kFencePageMagic;
     member->region().header.bytes = member->memory.bytes();
     wire::CommInitReply reply{};
     reply.comm_handle = member->handle;
-    Answer(*join.session, join.message.header.request, reply, {member->memory.fd()});
+    reply.rank = join.rank;
+    reply.ranks = join.ranks;
+    Answer(*join.session, join.request, reply, {member->memory.fd()});
     comm->members[member->rank] = std::move(member);
   }
   comms_.push_back(std::move(comm));
+}
+
+void FakeDaemon::OnSplit(Session& session, const wire::CommSplit& message) {
+  last_split_ = message;
+  if (refusal_ != wire::ErrorClass::kNone) {
+    Answer(session, message.header.request, Refused<wire::CommInitReply>(refusal_));
+    return;
+  }
+  for (size_t i = 0; i < comms_.size(); ++i) {
+    Comm& comm = *comms_[i];
+    for (auto& [rank, member] : comm.members) {
+      if (member->session != &session || member->handle != message.comm_handle) continue;
+      const int number = comm.split_calls[rank]++;
+      comm.splits[number][rank] = message;
+      if (comm.splits[number].size() == comm.members.size()) {
+        FinishSplit(comm, std::exchange(comm.splits[number], {}));
+      }
+      return;
+    }
+  }
+  MCCS_CHECK(false);
+}
+
+void FakeDaemon::FinishSplit(Comm& comm, const std::map<int, wire::CommSplit>& calls) {
+  std::map<int, std::map<std::pair<int, int>, Join>> groups;  // by color, then by key and rank
+  for (const auto& [rank, call] : calls) {
+    Session* session = comm.members.at(rank)->session;
+    if (call.color == wire::kNoColor) {
+      wire::CommInitReply reply{};
+      reply.comm_handle = wire::kNoCommHandle;
+      Answer(*session, call.header.request, reply);
+    } else {
+      groups[call.color][{call.key, rank}] = {session, call.header.request, 0, 0};
+    }
+  }
+  for (auto& [color, group] : groups) {
+    std::vector<Join> joins;
+    for (auto& [place, join] : group) {
+      join.rank = static_cast<int>(joins.size());
+      join.ranks = static_cast<int>(group.size());
+      joins.push_back(join);
+    }
+    Admit(joins);
+  }
 }
 
 void FakeDaemon::OnAbort(Session& session, const wire::CommAbort& message) {
   if (message.init_request != 0) {
     for (auto& [id, joins] : joining_) {
       std::erase_if(joins, [&](const Join& join) {
-        return join.session == &session && join.message.header.request == message.init_request;
+        return join.session == &session && join.request == message.init_request;
       });
+    }
+    for (auto& comm : comms_) {
+      for (auto& [number, calls] : comm->splits) {
+        std::erase_if(calls, [&](const auto& call) {
+          return call.second.header.request == message.init_request;
+        });
+      }
     }
   } else {
     for (auto& comm : comms_) {
@@ -386,6 +442,11 @@ std::vector<wire::WorkRecord> FakeDaemon::RecordsOf(int rank) {
 int FakeDaemon::CountOf(wire::MessageKind kind) {
   std::lock_guard lock(mutex_);
   return counts_[kind];
+}
+
+wire::CommSplit FakeDaemon::LastSplit() {
+  std::lock_guard lock(mutex_);
+  return last_split_;
 }
 
 wire::CommInit FakeDaemon::LastInit() {

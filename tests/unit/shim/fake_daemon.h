@@ -44,6 +44,7 @@ class FakeDaemon {
   std::vector<wire::WorkRecord> RecordsOf(int rank);
   int CountOf(wire::MessageKind kind);
   wire::CommInit LastInit();
+  wire::CommSplit LastSplit();
 
  private:
   struct Session;
@@ -60,12 +61,17 @@ class FakeDaemon {
     bool gone = false;
     wire::CommRegion& region() { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
   };
-  struct Comm {
-    std::map<int, std::unique_ptr<Member>> members;  // by rank; all of them
-  };
   struct Join {
     Session* session;
-    wire::CommInit message;
+    uint64_t request;
+    int rank;
+    int ranks;
+  };
+  struct Comm {
+    std::map<int, std::unique_ptr<Member>> members;  // by rank; all of them
+    // Calls of ncclCommSplit that wait for the other ranks: by number, then by rank.
+    std::map<int, std::map<int, wire::CommSplit>> splits;
+    std::map<int, int> split_calls;  // by rank
   };
   struct Session {
     UniqueFd socket;
@@ -84,6 +90,8 @@ class FakeDaemon {
   template <typename Message>
   void Answer(Session& session, uint64_t request, Message message, std::vector<int> fds = {});
   void OnInit(Session& session, const wire::CommInit& message);
+  void OnSplit(Session& session, const wire::CommSplit& message);
+  void FinishSplit(Comm& comm, const std::map<int, wire::CommSplit>& calls);
   void OnAbort(Session& session, const wire::CommAbort& message);
   void OnDestroy(Session& session, const wire::CommDestroy& message);
   void Admit(std::vector<Join>& joins);
@@ -111,6 +119,7 @@ class FakeDaemon {
   std::map<int, std::vector<wire::WorkRecord>> records_;
   std::map<wire::MessageKind, int> counts_;
   wire::CommInit last_init_{};
+  wire::CommSplit last_split_{};
   uint64_t next_comm_id_ = 100;
 };
 

@@ -121,11 +121,11 @@ TEST_F(Lifecycle, InitTellsTheDaemonWhatItWasToldAndWhereItRuns) {
   EXPECT_EQ(init.device_uuid[15], 3);
   EXPECT_STREQ(init.device_bus_id, "0000:02:00.0");
   EXPECT_EQ(init.flags, uint32_t{wire::kMultiRankGpu});
-  EXPECT_EQ(init.init_timeout_ms, 1500u);
-  EXPECT_EQ(init.min_channels, 2u);
-  EXPECT_EQ(init.max_channels, 4u);
-  EXPECT_EQ(init.traffic_class, 7);
-  EXPECT_STREQ(init.name, "dense");
+  EXPECT_EQ(init.options.init_timeout_ms, 1500u);
+  EXPECT_EQ(init.options.min_channels, 2u);
+  EXPECT_EQ(init.options.max_channels, 4u);
+  EXPECT_EQ(init.options.traffic_class, 7);
+  EXPECT_STREQ(init.options.name, "dense");
 }
 
 TEST_F(Lifecycle, BadInitArgumentsAreRefusedAtOnce) {

@@ -1,0 +1,30 @@
+// The place of a rank that is counted on elsewhere and has left: it joins, so that the communicator
+// knows the others, leaves at once and hears nothing.
+#ifndef MCCS_SERVICE_COMMUNICATOR_GONE_PORT_H_
+#define MCCS_SERVICE_COMMUNICATOR_GONE_PORT_H_
+
+#include "service/communicator/rank_port.h"
+
+namespace mccs {
+
+class GonePort final : public RankPort {
+ public:
+  absl::StatusOr<const PostedOperation*> Front() override { return nullptr; }
+  bool FrontReady() override { return false; }
+  void Complete() override {}
+  absl::StatusOr<const PostedMessage*> TakeMessage() override { return nullptr; }
+  void CompleteMessage(const PostedMessage&) override {}
+  bool AwaitsStreams() const override { return false; }
+  bool HasMessages() const override { return false; }
+  void InitDone(const absl::Status&, CommId) override {}
+  absl::Status TakeSeat(uint64_t, const JoinRequest&) override {
+    return absl::UnavailableError("the rank has left");
+  }
+  void NoSeat(uint64_t, const absl::Status&) override {}
+  void Fail(const absl::Status&) override {}
+  void LetGo() override {}
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_GONE_PORT_H_

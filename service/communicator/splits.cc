@@ -1,0 +1,192 @@
+#include "service/communicator/splits.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/shim_control.h"
+
+namespace mccs {
+
+// ---- Local ranks --------------------------------------------------------------------------------
+
+absl::Status Splits::Add(Call call) {
+  const auto pending = std::count_if(waiting_.begin(), waiting_.end(),
+                                     [&](const Waiting& w) { return w.call.rank == call.rank; });
+  if (static_cast<size_t>(pending) >= kMaxPendingSplits) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", call.rank.value(), " has called ncclCommSplit ", pending,
+                     " times without the other ranks, which is the limit"));
+  }
+  peer::Message message;
+  peer::SplitCall* split = message.mutable_split_call();
+  split->set_number(++called_[call.rank]);
+  split->set_rank(call.rank.value());
+  split->set_color(call.choice.color);
+  split->set_key(call.choice.key);
+  waiting_.push_back({.number = split->number(), .call = std::move(call), .left_because = {}});
+  if (leads()) return Count(*split);
+  formation_.star->SendToLeader(message);
+  return absl::OkStatus();
+}
+
+void Splits::Abandon(RankPort* port, uint64_t request, const std::string& why) {
+  auto orphan = [&](auto& entry, RankPort*& its_port, uint64_t its_request) {
+    if (its_port != port || (request != 0 && request != its_request)) return;
+    its_port = nullptr;
+    entry.left_because = why;
+  };
+  for (Waiting& waiting : waiting_) orphan(waiting, waiting.call.port, waiting.call.request);
+  for (Seat& seat : seats_) orphan(seat, seat.port, seat.request);
+}
+
+void Splits::Fail(const absl::Status& why) {
+  for (Waiting& waiting : std::exchange(waiting_, {})) {
+    seats_.push_back({.port = waiting.call.port,
+                      .request = waiting.call.request,
+                      .status = why,
+                      .join = {},
+                      .left_because = {}});
+  }
+  tallies_.clear();
+}
+
+void Splits::FailNumber(uint64_t number, const absl::Status& why) {
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    if (waiting.number != number) return false;
+    seats_.push_back({.port = waiting.call.port,
+                      .request = waiting.call.request,
+                      .status = why,
+                      .join = {},
+                      .left_because = {}});
+    return true;
+  });
+}
+
+// ---- Messages -----------------------------------------------------------------------------------
+
+absl::Status Splits::Hear(const StarMessage& heard) {
+  const peer::Message& message = heard.message;
+  if (message.has_split_call() && leads()) {
+    const int rank = message.split_call().rank();
+    const Layout& layout = formation_.members->layout;
+    if (rank < 0 || rank >= layout.rank_count() || layout.HostOf(Rank(rank)) != heard.from) {
+      return absl::DataLossError(absl::StrCat("host ", formation_.members->HostName(heard.from),
+                                              " splits for rank ", rank,
+                                              ", which is not one of its own"));
+    }
+    return Count(message.split_call());
+  }
+  if (message.has_split_table() && !leads()) return TakeTable(message.split_table());
+  if (message.has_split_failed() && !leads()) {
+    const peer::SplitFailed& failed = message.split_failed();
+    FailNumber(failed.number(), StatusFromPeer(failed.error_code(), failed.text()));
+  }
+  return absl::OkStatus();
+}
+
+// ---- The leader ---------------------------------------------------------------------------------
+
+absl::Status Splits::Count(const peer::SplitCall& call) {
+  if (!rank_left_.ok()) {
+    TellFailure(call.number(), rank_left_);
+    return absl::OkStatus();
+  }
+  Tally& tally = tallies_[call.number()];
+  if (tally.choices.empty()) {
+    tally.choices.resize(ranks());
+    tally.missing = static_cast<int>(ranks());
+  }
+  auto& choice = tally.choices[static_cast<size_t>(call.rank())];
+  if (choice.has_value() || tallies_.size() > kMaxPendingSplits) {
+    return absl::DataLossError(absl::StrCat("rank ", call.rank(), " says that it calls its split #",
+                                            call.number(), ", which cannot be"));
+  }
+  choice = SplitChoice{call.color(), call.key()};
+  if (--tally.missing > 0) return absl::OkStatus();
+  peer::Message message;
+  peer::SplitTable* table = message.mutable_split_table();
+  table->set_number(call.number());
+  for (const auto& given : tally.choices) {
+    table->add_colors(given->color);
+    table->add_keys(given->key);
+  }
+  tallies_.erase(call.number());
+  formation_.star->Broadcast(message);
+  return TakeTable(*table);
+}
+
+void Splits::RankLeft(const absl::Status& why) {
+  if (!leads() || !rank_left_.ok()) return;
+  rank_left_ = why;
+  for (const auto& [number, tally] : std::exchange(tallies_, {})) TellFailure(number, why);
+}
+
+void Splits::TellFailure(uint64_t number, const absl::Status& why) {
+  peer::Message message;
+  message.mutable_split_failed()->set_number(number);
+  message.mutable_split_failed()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_split_failed()->set_text(std::string(why.message()));
+  formation_.star->Broadcast(message);
+  FailNumber(number, why);
+}
+
+// ---- The result ---------------------------------------------------------------------------------
+
+absl::Status Splits::TakeTable(const peer::SplitTable& table) {
+  auto refuse = [&](const auto&... why) {
+    return absl::DataLossError(absl::StrCat("the table of split #", table.number(), " ", why...));
+  };
+  if (static_cast<size_t>(table.colors_size()) != ranks() ||
+      static_cast<size_t>(table.keys_size()) != ranks()) {
+    return refuse("has ", table.colors_size(), " colors for ", ranks(), " ranks");
+  }
+  std::vector<SplitChoice> choices;
+  for (int r = 0; r < table.colors_size(); ++r) {
+    choices.push_back({table.colors(r), table.keys(r)});
+  }
+  std::map<int32_t, Group> groups;
+  size_t seated = 0;
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.number != table.number()) continue;
+    const SplitChoice& choice = choices[static_cast<size_t>(waiting.call.rank.value())];
+    if (choice != waiting.call.choice) {
+      return refuse("is not what rank ", waiting.call.rank.value(), " said");
+    }
+    ++seated;
+    Seat& seat = seats_.emplace_back(Seat{.port = waiting.call.port,
+                                          .request = waiting.call.request,
+                                          .status = {},
+                                          .join = {},
+                                          .left_because = waiting.left_because});
+    if (choice.color == wire::kNoColor) continue;
+    Group& group = groups[choice.color];
+    if (group.ranks.empty()) group = MakeGroup(table.number(), choices, choice.color);
+    seat.join = waiting.call.join;
+    seat.join->id = group.id;
+    seat.join->roster = group.roster;
+    seat.join->ranks = static_cast<int>(group.ranks.size());
+    const auto place = std::find(group.ranks.begin(), group.ranks.end(), waiting.call.rank);
+    seat.join->rank.set_rank(static_cast<int>(place - group.ranks.begin()));
+  }
+  const Membership& members = *formation_.members;
+  if (seated != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
+    return refuse("came before all ranks of this host had called");
+  }
+  std::erase_if(waiting_, [&](const Waiting& w) { return w.number == table.number(); });
+  return absl::OkStatus();
+}
+
+Splits::Group Splits::MakeGroup(uint64_t number, std::span<const SplitChoice> choices,
+                                int32_t color) const {
+  const int64_t facts[] = {static_cast<int64_t>(number), color};
+  Group group{.ranks = RanksOfColor(choices, color),
+              .id = DeriveId({secret_, formation_.id}, "split", facts),
+              .roster = nullptr};
+  group.roster = std::make_shared<const peer::Roster>(
+      RosterOf(*formation_.members, group.ranks, CommId(group.id.comm_id)));
+  return group;
+}
+
+}  // namespace mccs

@@ -1,0 +1,286 @@
+// ncclCommSplit among daemons: who ends up in which communicator, in which order, and what the
+// ranks hear when one of them leaves while the others wait for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 30;
+
+struct Choice {
+  int color;
+  int key;
+};
+
+// One split of a job, as each rank called it.
+class SplitRun {
+ public:
+  explicit SplitRun(SimJob& parent) : parent_(parent), ranks_(parent.ranks()) {}
+
+  void Call(int r, Choice choice) {
+    choices_[r] = choice;
+    ranks_[static_cast<size_t>(r)] =
+        &parent_.tenant(r).Split(parent_.rank(r), choice.color, choice.key);
+  }
+  SimRank& rank(int r) { return *ranks_[static_cast<size_t>(r)]; }
+  bool Answered() const {
+    return std::all_of(ranks_.begin(), ranks_.end(),
+                       [](const SimRank* rank) { return rank == nullptr || rank->answered; });
+  }
+  // The parent's ranks of a color in the order that NCCL promises.
+  std::vector<int> Members(int color) const {
+    std::vector<int> members;
+    for (const auto& [r, choice] : choices_) {
+      if (choice.color == color) members.push_back(r);
+    }
+    std::stable_sort(members.begin(), members.end(),
+                     [&](int a, int b) { return choices_.at(a).key < choices_.at(b).key; });
+    return members;
+  }
+  std::vector<SimJob::Seat> Seats(int color) {
+    std::vector<SimJob::Seat> seats;
+    for (int r : Members(color)) seats.push_back({&parent_.tenant(r), &rank(r)});
+    return seats;
+  }
+
+ private:
+  SimJob& parent_;
+  std::vector<SimRank*> ranks_;
+  std::map<int, Choice> choices_;
+};
+
+void ExpectWorks(SimWorld& world, SimJob& job) {
+  job.Fill(1000);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+size_t Communicators(SimWorld& world, int hosts) {
+  size_t sum = 0;
+  for (int h = 0; h < hosts; ++h) sum += world.host(h).daemon().communicators();
+  return sum;
+}
+
+TEST(SimSplit, RanksOfAColorMeetInTheOrderOfTheirKeys) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {2, 0, 1, 1, 0, 2, 2}, 8192);
+    ASSERT_TRUE(parent.Form());
+    SplitRun split(parent);
+    for (int r = 0; r < parent.ranks(); ++r) {
+      split.Call(r, {static_cast<int>(random() % 4) - 1, static_cast<int>(random() % 3) - 1});
+      world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }));
+    for (int r = 0; r < parent.ranks(); ++r) {
+      EXPECT_EQ(split.rank(r).status.error, wire::ErrorClass::kNone) << split.rank(r).status.text;
+    }
+    for (int r : split.Members(-1)) {
+      EXPECT_EQ(split.rank(r).handle, wire::kNoCommHandle);
+      EXPECT_EQ(split.rank(r).memory.data(), nullptr);
+    }
+    for (int color = 0; color < 3; ++color) {
+      const std::vector<int> members = split.Members(color);
+      for (size_t i = 0; i < members.size(); ++i) {
+        EXPECT_EQ(split.rank(members[i]).rank, static_cast<int>(i));
+        EXPECT_EQ(split.rank(members[i]).ranks, static_cast<int>(members.size()));
+      }
+      if (members.empty()) continue;
+      SimJob child(world, split.Seats(color), 8192);
+      ExpectWorks(world, child);
+    }
+    ExpectWorks(world, parent);
+  }
+}
+
+// Each rank's calls are in order, but ranks may be several calls apart, and work goes on meanwhile.
+TEST(SimSplit, SplitsOfOneCommunicatorBelongTogetherByTheirOrder) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 2, .network = {}});
+    SimJob parent(world, {0, 1, 1, 0}, 256 << 10);
+    ASSERT_TRUE(parent.Form());
+    parent.Fill(60'000);
+    parent.PostAll(OpKind::kAllReduce, 60'000);
+    constexpr int kSplits = 5;
+    std::vector<SplitRun> splits(kSplits, SplitRun(parent));
+    std::vector<int> next(4, 0);
+    for (int i = 0; i < 4 * kSplits;) {
+      const int r = static_cast<int>(random() % 4);
+      if (next[r] == kSplits) continue;
+      const int s = next[r]++;
+      splits[s].Call(r, {(r + s) % 2, -r});
+      world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerUs);
+      ++i;
+    }
+    ASSERT_TRUE(world.RunUntil([&] {
+      return std::all_of(splits.begin(), splits.end(), [](auto& s) { return s.Answered(); });
+    }));
+    for (SplitRun& split : splits) {
+      for (int color : {0, 1}) {
+        SimJob child(world, split.Seats(color), 8192);
+        ASSERT_EQ(child.ranks(), 2);
+        ExpectWorks(world, child);
+      }
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return parent.Done(); }));
+    EXPECT_EQ(parent.Wrong(OpKind::kAllReduce, 60'000), 0u);
+  }
+}
+
+TEST(SimSplit, AChildOutlivesItsParentAndCanBeSplitItself) {
+  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  SimJob parent(world, {0, 1, 0, 1}, 8192);
+  ASSERT_TRUE(parent.Form());
+  SplitRun split(parent);
+  for (int r = 0; r < 4; ++r) split.Call(r, {0, -r});
+  ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }));
+  SimJob child(world, split.Seats(0), 8192);
+  for (int r = 0; r < 4; ++r) parent.tenant(r).Destroy(parent.rank(r));
+  ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }));
+  SplitRun again(child);
+  for (int r = 0; r < 4; ++r) again.Call(r, {r / 2, 0});
+  ASSERT_TRUE(world.RunUntil([&] { return again.Answered(); }));
+  for (int color : {0, 1}) {
+    SimJob grandchild(world, again.Seats(color), 8192);
+    ExpectWorks(world, grandchild);
+  }
+  ExpectWorks(world, child);
+}
+
+// ---- Ranks that go ------------------------------------------------------------------------------
+
+enum class End { kDestroy, kAbort, kKill };
+
+// Ranks that have called wait for one that never will.
+TEST(SimSplit, ARankThatLeavesEndsTheOthersWait) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {0, 1, 1, 2}, 8192);
+    ASSERT_TRUE(parent.Form());
+    const int quitter = static_cast<int>(seed % 4);
+    const End end = static_cast<End>(seed / 4 % 3);
+    SplitRun split(parent);
+    for (int r = 0; r < 4; ++r) {
+      if (r != quitter) split.Call(r, {0, 0});
+    }
+    world.RunFor(static_cast<int64_t>(seed) * 20 * kNsPerUs);
+    if (end == End::kDestroy) parent.tenant(quitter).Destroy(parent.rank(quitter));
+    if (end == End::kAbort) parent.tenant(quitter).Abort(parent.rank(quitter));
+    if (end == End::kKill) parent.tenant(quitter).Kill();
+    ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }, kNsPerSec));
+    for (int r = 0; r < 4; ++r) {
+      if (r == quitter) continue;
+      EXPECT_EQ(split.rank(r).status.error, wire::ErrorClass::kRemote);
+      EXPECT_THAT(split.rank(r).status.text,
+                  AnyOf(HasSubstr("rank " + std::to_string(quitter)), HasSubstr("host h")));
+    }
+    // A split after that fails at once.
+    SplitRun late(parent);
+    for (int r = 0; r < 4; ++r) {
+      if (r != quitter) late.Call(r, {0, 0});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return late.Answered(); }, kNsPerSec));
+    EXPECT_NE(late.rank((quitter + 1) % 4).status.error, wire::ErrorClass::kNone);
+  }
+}
+
+// Some go when all have called, at any time until the children stand.
+TEST(SimSplit, ARankThatGoesWhileTheChildrenFormIsMissedByItsOwnOnly) {
+  for (uint64_t seed = 1; seed <= 4 * kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {0, 1, 1, 2, 2, 0}, 8192);
+    ASSERT_TRUE(parent.Form());
+    const int quitter = static_cast<int>(random() % 6);
+    const bool kill = random() % 2 == 0;
+    SplitRun split(parent);
+    for (int r = 0; r < 6; ++r) split.Call(r, {r % 2, 0});
+    world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
+    if (kill) {
+      parent.tenant(quitter).Kill();
+    } else {
+      parent.tenant(quitter).Abort(split.rank(quitter));
+    }
+    ASSERT_TRUE(world.RunUntil(
+        [&] {
+          for (int r = 0; r < 6; ++r) {
+            if (r != quitter && !split.rank(r).answered) return false;
+          }
+          return true;
+        },
+        kNsPerSec));
+    for (int r = 0; r < 6; ++r) {
+      if (r == quitter) continue;
+      const bool ok = split.rank(r).status.error == wire::ErrorClass::kNone;
+      // Those of the other color are not concerned, unless the parent still needed the rank.
+      EXPECT_TRUE(ok || kill || r % 2 == quitter % 2) << split.rank(r).status.text;
+      if (!ok) {
+        EXPECT_THAT(split.rank(r).status.text, AnyOf(HasSubstr("rank"), HasSubstr("host")));
+      }
+      parent.tenant(r).Kill();
+    }
+    parent.tenant(quitter).Kill();
+    EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 3) == 0; }, 10 * kNsPerSec));
+  }
+}
+
+TEST(SimSplit, TheDeathOfTheLeadersDaemonEndsTheWait) {
+  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
+  SimJob parent(world, {0, 1, 1}, 8192);
+  ASSERT_TRUE(parent.Form());
+  SplitRun split(parent);
+  split.Call(1, {0, 0});
+  split.Call(2, {0, 0});
+  world.RunFor(kNsPerMs);
+  world.host(0).Kill(world.network());
+  ASSERT_TRUE(world.RunUntil([&] { return split.Answered(); }, kNsPerSec));
+  EXPECT_THAT(split.rank(1).status.text, HasSubstr("host h0"));
+}
+
+TEST(SimSplit, TooManyCallsAheadOfTheOthersAreRefused) {
+  SimWorld world({.seed = 6, .hosts = 2, .network = {}});
+  SimJob parent(world, {0, 1}, 8192);
+  ASSERT_TRUE(parent.Form());
+  SimRank* last = nullptr;
+  for (size_t i = 0; i <= kMaxPendingSplits; ++i) {
+    last = &parent.tenant(1).Split(parent.rank(1), 0, 0);
+  }
+  ASSERT_TRUE(world.RunUntil([&] { return last->answered; }, kNsPerSec));
+  EXPECT_EQ(last->status.error, wire::ErrorClass::kSystem);
+  EXPECT_THAT(last->status.text, HasSubstr("limit"));
+  ExpectWorks(world, parent);
+}
+
+TEST(SimSplit, HandlesAndColorsThatCannotBeAreRefused) {
+  SimWorld world({.seed = 7, .hosts = 1, .network = {}});
+  SimJob parent(world, std::vector<int>{0}, 8192);
+  ASSERT_TRUE(parent.Form());
+  SimRank stranger;
+  stranger.handle = 77;
+  const SimRank& unknown = parent.tenant(0).Split(stranger, 0, 0);
+  const SimRank& negative = parent.tenant(0).Split(parent.rank(0), -2, 0);
+  ASSERT_TRUE(world.RunUntil([&] { return unknown.answered && negative.answered; }));
+  EXPECT_EQ(unknown.status.error, wire::ErrorClass::kInvalidArgument);
+  EXPECT_EQ(negative.status.error, wire::ErrorClass::kInvalidArgument);
+  ExpectWorks(world, parent);
+}
+
+}  // namespace
+}  // namespace mccs

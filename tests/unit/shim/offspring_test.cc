@@ -1,0 +1,266 @@
+// Communicators that are made of others: which handle appears when, what the child takes from its
+// parent, and how a call that waits ends.
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <thread>
+
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using fake_cuda::Synchronize;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+class Offspring : public ShimTest {
+ protected:
+  ~Offspring() override {
+    for (ncclComm_t child : children_) ncclCommAbort(child);
+  }
+
+  // `ranks` ranks of this process with non-blocking communicators.
+  void MakeNonBlockingRanks(int ranks) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    comms_.resize(static_cast<size_t>(ranks));
+    for (int r = 0; r < ranks; ++r) {
+      fake_cuda::SetDevice(r);
+      ASSERT_EQ(ncclCommInitRankConfig(&comms_[r], ranks, id, r, &config), ncclInProgress);
+    }
+    for (ncclComm_t comm : comms_) ASSERT_EQ(Settle(comm), ncclSuccess);
+  }
+
+  static ncclResult_t Settle(ncclComm_t comm) {
+    const auto limit = steady_clock::now() + seconds(20);
+    ncclResult_t result = ncclInProgress;
+    while (result == ncclInProgress && steady_clock::now() < limit) {
+      EXPECT_EQ(ncclCommGetAsyncError(comm, &result), ncclSuccess);
+      std::this_thread::yield();
+    }
+    return result;
+  }
+
+  void WaitFor(wire::MessageKind kind, int count) {
+    while (daemon_.CountOf(kind) < count) std::this_thread::yield();
+  }
+
+  static int RankOf(ncclComm_t comm) {
+    int rank = -1;
+    EXPECT_EQ(ncclCommUserRank(comm, &rank), ncclSuccess) << LastError();
+    return rank;
+  }
+  static int CountOf(ncclComm_t comm) {
+    int count = -1;
+    EXPECT_EQ(ncclCommCount(comm, &count), ncclSuccess) << LastError();
+    return count;
+  }
+
+  // Sums rank + 1 over `comms`, the ranks of one communicator in this process.
+  static void ExpectSum(const std::vector<ncclComm_t>& comms, int expected) {
+    std::vector<int*> data;
+    ncclGroupStart();
+    for (ncclComm_t comm : comms) {
+      data.push_back(Buffer<int>({RankOf(comm) + 1}));
+      EXPECT_EQ(ncclAllReduce(data.back(), data.back(), 1, ncclInt, ncclSum, comm, nullptr),
+                ncclSuccess);
+    }
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    EXPECT_TRUE(Synchronize(nullptr));
+    for (int* sum : data) EXPECT_EQ(*sum, expected);
+  }
+
+  std::vector<ncclComm_t> children_;
+};
+
+TEST_F(Offspring, SplitMakesOneCommunicatorPerColorInTheOrderOfTheKeys) {
+  MakeRanks(5);
+  children_.resize(5);
+  const int colors[] = {1, 0, 1, NCCL_SPLIT_NOCOLOR, 1};
+  const int keys[] = {5, 0, -3, 0, 5};
+  children_[3] = reinterpret_cast<ncclComm_t>(1);
+  ncclGroupStart();
+  for (int r = 0; r < 5; ++r) {
+    EXPECT_EQ(ncclCommSplit(comms_[r], colors[r], keys[r], &children_[r], nullptr), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  EXPECT_EQ(children_[3], nullptr);
+  EXPECT_EQ(CountOf(children_[1]), 1);
+  EXPECT_EQ(CountOf(children_[0]), 3);
+  EXPECT_EQ(RankOf(children_[2]), 0);
+  EXPECT_EQ(RankOf(children_[0]), 1);
+  EXPECT_EQ(RankOf(children_[4]), 2);
+  int device = -1;
+  EXPECT_EQ(ncclCommCuDevice(children_[4], &device), ncclSuccess);
+  EXPECT_EQ(device, 4) << "its parent's, whatever is current";
+  ExpectSum({children_[0], children_[2], children_[4]}, 6);
+  ExpectSum(comms_, 15);
+}
+
+TEST_F(Offspring, TheHandleOfABlockingSplitAppearsWhenItIsReady) {
+  MakeRanks(2);
+  children_.resize(2);
+  std::thread first(
+      [&] { EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &children_[0], nullptr), ncclSuccess); });
+  WaitFor(wire::MessageKind::kCommSplit, 1);
+  EXPECT_EQ(children_[0], nullptr);
+  EXPECT_EQ(ncclCommSplit(comms_[1], 0, 0, &children_[1], nullptr), ncclSuccess);
+  first.join();
+  ExpectSum(children_, 3);
+}
+
+TEST_F(Offspring, ASplitOfNonBlockingCommunicatorsReturnsAtOnce) {
+  MakeNonBlockingRanks(3);
+  children_.resize(3);
+  ASSERT_EQ(ncclCommSplit(comms_[0], 7, 1, &children_[0], nullptr), ncclInProgress);
+  ASSERT_NE(children_[0], nullptr);
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommGetAsyncError(children_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  int answer = 0;
+  EXPECT_EQ(ncclCommUserRank(children_[0], &answer), ncclInvalidArgument) << "nobody knows it yet";
+  EXPECT_EQ(ncclCommCount(children_[0], &answer), ncclInvalidArgument);
+  ncclComm_t grandchild = nullptr;
+  EXPECT_EQ(ncclCommSplit(children_[0], 0, 0, &grandchild, nullptr), ncclInvalidArgument);
+  ASSERT_EQ(ncclCommSplit(comms_[1], 7, 0, &children_[1], nullptr), ncclInProgress);
+  ASSERT_EQ(ncclCommSplit(comms_[2], NCCL_SPLIT_NOCOLOR, 0, &children_[2], nullptr),
+            ncclInProgress);
+  EXPECT_EQ(children_[2], nullptr);
+  EXPECT_EQ(Settle(children_[0]), ncclSuccess);
+  EXPECT_EQ(Settle(children_[1]), ncclSuccess);
+  EXPECT_EQ(RankOf(children_[0]), 1);
+  ExpectSum({children_[0], children_[1]}, 3);
+}
+
+TEST_F(Offspring, WithoutAConfigTheChildIsAsItsParent) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.commName = "dense";
+  config.maxCTAs = 4;
+  config.trafficClass = 3;
+  setenv("MCCS_INIT_TIMEOUT", "1.5", 1);
+  comms_.resize(1);
+  ASSERT_EQ(ncclCommInitRankConfig(&comms_[0], 1, id, 0, &config), ncclSuccess);
+  children_.resize(2);
+  ASSERT_EQ(ncclCommSplit(comms_[0], 0, INT_MIN, &children_[0], nullptr), ncclSuccess);
+  wire::CommSplit split = daemon_.LastSplit();
+  EXPECT_STREQ(split.options.name, "dense");
+  EXPECT_EQ(split.options.max_channels, 4u);
+  EXPECT_EQ(split.options.traffic_class, 3);
+  EXPECT_EQ(split.options.init_timeout_ms, 1500u);
+  EXPECT_EQ(split.key, INT_MIN);
+  config = NCCL_CONFIG_INITIALIZER;
+  config.commName = "experts";
+  ASSERT_EQ(ncclCommSplit(children_[0], INT_MAX, 0, &children_[1], &config), ncclSuccess);
+  split = daemon_.LastSplit();
+  EXPECT_STREQ(split.options.name, "experts");
+  EXPECT_EQ(split.options.max_channels, 0u);
+  EXPECT_EQ(split.color, INT_MAX);
+}
+
+TEST_F(Offspring, BadArgumentsOfASplitAreRefusedAtOnce) {
+  MakeRanks(1);
+  ncclComm_t child = reinterpret_cast<ncclComm_t>(1);
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommSplit(nullptr, 0, 0, &child, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(child, nullptr);
+  EXPECT_EQ(ncclCommSplit(comms_[0], -2, 0, &child, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("color is -2"));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 1;
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, &config), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommSplit), 0);
+}
+
+TEST_F(Offspring, ARefusedSplitLeavesNoHandle) {
+  MakeRanks(1);
+  daemon_.RefuseWith(wire::ErrorClass::kRemote);
+  ncclComm_t child = nullptr;
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclRemoteError);
+  EXPECT_EQ(child, nullptr);
+  EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  ExpectSum(comms_, 1);
+}
+
+TEST_F(Offspring, AbortOfTheParentEndsASplitThatWaits) {
+  MakeRanks(2);
+  ncclComm_t child = nullptr;
+  std::thread splitter([&] {
+    EXPECT_NE(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclSuccess);
+    EXPECT_THAT(LastError(), HasSubstr("aborted"));
+  });
+  WaitFor(wire::MessageKind::kCommSplit, 1);
+  EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  splitter.join();
+  EXPECT_EQ(child, nullptr);
+  comms_.erase(comms_.begin());
+}
+
+TEST_F(Offspring, AbortOfANonBlockingChildEndsItsJoin) {
+  MakeNonBlockingRanks(2);
+  ncclComm_t child = nullptr;
+  ASSERT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommAbort), 1);
+  ExpectSum(comms_, 3);
+}
+
+// The order inside a group: communicators first, then work, then leaving.
+TEST_F(Offspring, OneGroupSplitsWorksAndLeaves) {
+  MakeRanks(2);
+  children_.resize(2);
+  std::vector<int*> data;
+  ncclGroupStart();
+  for (int r = 0; r < 2; ++r) {
+    data.push_back(Buffer<int>({r + 1}));
+    EXPECT_EQ(ncclAllReduce(data[r], data[r], 1, ncclInt, ncclSum, comms_[r], nullptr),
+              ncclSuccess);
+    EXPECT_EQ(ncclCommSplit(comms_[r], r, 0, &children_[r], nullptr), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comms_[r]), ncclSuccess);
+  }
+  std::atomic<bool> stop{false};
+  std::thread stream([&] {
+    while (!stop) fake_cuda::Advance();
+  });
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  stop = true;
+  stream.join();
+  comms_.clear();
+  EXPECT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(*data[0], 3);
+  ExpectSum({children_[1]}, 1);
+}
+
+TEST_F(Offspring, AnErrorInTheGroupDropsItsSplits) {
+  MakeRanks(1);
+  ncclComm_t child = nullptr;
+  ncclGroupStart();
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommSplit(comms_[0], -7, 0, &child, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(child, nullptr);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommSplit), 0);
+}
+
+TEST_F(Offspring, DeathOfTheDaemonEndsASplitThatWaits) {
+  MakeRanks(2);
+  ncclComm_t child = nullptr;
+  std::thread splitter(
+      [&] { EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &child, nullptr), ncclSystemError); });
+  WaitFor(wire::MessageKind::kCommSplit, 1);
+  daemon_.Die();
+  splitter.join();
+  EXPECT_EQ(child, nullptr);
+}
+
+}  // namespace
+}  // namespace mccs
