@@ -150,9 +150,8 @@ void Communicator::Activate() {
   std::sort(locals_.begin(), locals_.end(),
             [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
   const Layout& layout = formation_.members->layout;
-  loop_ =
-      std::make_unique<OperationLoop>(*env_.device, layout, formation_.members->self,
-                                      *formation_.strategy, formation_.lanes->resources(), locals_);
+  loop_ = std::make_unique<OperationLoop>(*env_.device, *formation_.lanes, layout,
+                                          formation_.members->self, *formation_.strategy, locals_);
   watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
                                         .star = formation_.star.get(),
                                         .log = env_.log,

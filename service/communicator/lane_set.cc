@@ -25,23 +25,17 @@ LaneSet::LaneSet(const LaneSetOptions& options)
     : options_(options), excused_(options.hosts.size(), false) {}
 
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
-  ChannelResources resources{.shape = options_.strategy.lanes};
   const size_t hosts = strategy.ring.size();
-  if (hosts > 1) {
-    const size_t position =
-        static_cast<size_t>(std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) -
-                            strategy.ring.begin());
-    const HostIndex next = strategy.ring[(position + 1) % hosts];
-    const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
-    const uint16_t port =
-        strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
-    MCCS_ASSIGN_OR_RETURN(IncomingLane* const incoming, FindOrMakeIncoming(id, previous));
-    MCCS_ASSIGN_OR_RETURN(resources.staging, StagingTo(id, next));
-    resources.receive = &incoming->lane();
-    resources.send = &Open(id, next, port).lane();
-    ++ring_lanes_;
-  }
-  resources_.push_back(resources);
+  if (hosts == 1) return absl::OkStatus();
+  const size_t position = static_cast<size_t>(
+      std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) - strategy.ring.begin());
+  const HostIndex next = strategy.ring[(position + 1) % hosts];
+  const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
+  const uint16_t port =
+      strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
+  MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
+  Open(id, next, port);
+  ++ring_lanes_;
   return absl::OkStatus();
 }
 

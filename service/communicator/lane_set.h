@@ -17,7 +17,6 @@
 #define MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
 
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +29,7 @@
 #include "service/communicator/peer_lane.h"
 #include "service/communicator/strategy.h"
 #include "service/device/device.h"
-#include "service/executor/operation_binding.h"
+#include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -47,20 +46,17 @@ struct LaneSetOptions {
   Strategy strategy;
 };
 
-class LaneSet {
+class LaneSet final : public LaneDirectory {
  public:
   // Makes the lanes of the rings and starts to open those that leave this host.
   // kResourceExhausted: no memory.
   static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
 
-  // The lane to or from `peer` on a channel of the strategy or kMessageChannel; made, and the
-  // former opened, if it is not there yet. The same one each time, for as long as the set lives.
-  // kResourceExhausted: no memory for its slots. REQUIRES: both exist; `peer` is not this host.
-  SendLane* SendTo(ChannelId channel, HostIndex peer);
-  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer);
-  // Memory of slots × slot_bytes where slices for that lane are composed before they are sent;
-  // allocated by the first call. REQUIRES and errors as above.
-  absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer);
+  // REQUIRES for all: a channel of the strategy or kMessageChannel, another host of the
+  // communicator.
+  SendLane* SendTo(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
+  absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
 
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
   // none that may be.
@@ -81,7 +77,6 @@ class LaneSet {
   // Lanes that are not up, for texts.
   std::string DescribeMissing() const;
 
-  std::span<const ChannelResources> resources() const { return resources_; }
   // Of the lanes out of this host; those of the rings first, by channel.
   std::vector<CommunicatorStats::Lane> Stats() const;
 
@@ -107,8 +102,7 @@ class LaneSet {
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
   Table<std::unique_ptr<DeviceMemory>> staging_;
-  std::vector<bool> excused_;  // by HostIndex
-  std::vector<ChannelResources> resources_;
+  std::vector<bool> excused_;    // by HostIndex
   uint64_t memory_bytes_ = 0;    // slots and staging
   absl::Status refused_memory_;  // for a lane that a peer opened
   bool idle_ = false;            // the last Poll moved nothing

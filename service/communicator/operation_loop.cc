@@ -12,10 +12,9 @@ constexpr int kOperationsPerTurn = 8;
 
 }  // namespace
 
-OperationLoop::OperationLoop(Device& device, Layout layout, HostIndex self,
-                             const Strategy& strategy, std::span<const ChannelResources> channels,
-                             std::span<const LocalRank> ranks)
-    : executor_(device, channels),
+OperationLoop::OperationLoop(Device& device, LaneDirectory& lanes, Layout layout, HostIndex self,
+                             const Strategy& strategy, std::span<const LocalRank> ranks)
+    : executor_(device, lanes, strategy.lanes, static_cast<int>(strategy.channels.size())),
       plans_(std::move(layout), strategy, self),
       strategy_(strategy),
       ranks_(ranks),
@@ -82,7 +81,7 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
   if (first->options.said()) {
     with_options_ = {with_options_.calls + 1, signature_.number, first->options};
   }
-  executor_.Start(binding_);
+  MCCS_RETURN_IF_ERROR(executor_.Start(binding_));
   state_ = LoopState::kRunning;
   return true;
 }

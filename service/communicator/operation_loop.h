@@ -36,9 +36,9 @@ enum class LoopState : uint8_t {
 
 class OperationLoop {
  public:
-  // `ranks` by LocalIndex; it and the device outlive the loop.
-  OperationLoop(Device& device, Layout layout, HostIndex self, const Strategy& strategy,
-                std::span<const ChannelResources> channels, std::span<const LocalRank> ranks);
+  // `ranks` by LocalIndex; they, the device and the lanes outlive the loop.
+  OperationLoop(Device& device, LaneDirectory& lanes, Layout layout, HostIndex self,
+                const Strategy& strategy, std::span<const LocalRank> ranks);
 
   // Moves operations on: at most a few small ones per call, so that communicators take turns. True
   // when anything moved. An error ends the communicator: calls that do not fit together

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 namespace {
@@ -15,92 +16,68 @@ constexpr uint32_t kGroupsInFlight = 2;
 constexpr uint64_t kLargeBytes = 8 << 20;
 constexpr uint64_t kNoRound = ~uint64_t{0};
 
-bool AllIn(Space space, const std::vector<Place>& places) {
-  return !places.empty() && std::all_of(places.begin(), places.end(),
-                                        [&](const Place& p) { return p.space == space; });
-}
+static_assert(kMaxPieces <= kMaxSlicePieces);
 
 }  // namespace
 
 // ---- The order of events ----------------------------------------------------------------------
 
-void ChannelRunner::Start(const OperationBinding& binding, const Program& program) {
+absl::Status ChannelRunner::Start(const OperationBinding& binding, const Program& program) {
   MCCS_CHECK(done());
   const bool learnt = program_ == &program && skew_ == binding.skew;
   binding_ = &binding;
-  program_ = &program;
   skew_ = binding.skew;
-  rounds_ = binding.geometry->rounds(program.channel);
-  oldest_round_ = 0;
+  rounds_ = oldest_round_ = 0;
   foreign_tag_.reset();
   wrong_length_ = absl::OkStatus();
   next_.reset();
   large_ = binding.bytes * binding.ranks.size() >= kLargeBytes;
-  if (!learnt) LearnProgram();
-  if (rounds_ == 0) return;
+  if (!learnt) MCCS_RETURN_IF_ERROR(LearnProgram(program));
+  if (program.steps.empty()) return absl::OkStatus();
+  rounds_ = binding.geometry->rounds(program.channel);
+  if (rounds_ == 0) return absl::OkStatus();
   std::fill(row_rounds_.begin(), row_rounds_.end(), kNoRound);
   order_.emplace(program, rounds_, skew_);
-  if (resources_.send != nullptr) next_send_ = resources_.send->next();
+  lanes_.BeginRun();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ChannelRunner::Poll() {
   if (done()) return false;
   bool moved = Admit();
-  moved |= PollReceives();
-  if (foreign_tag_.has_value()) {
-    return absl::InvalidArgumentError("a slice of another call arrived");
+  for (ReceiveQueue* queue : lanes_.receives()) {
+    moved |= PollReceives(*queue);
+    if (foreign_tag_.has_value()) {
+      return absl::InvalidArgumentError("a slice of another call arrived");
+    }
+    if (!wrong_length_.ok()) return wrong_length_;
   }
-  if (!wrong_length_.ok()) return wrong_length_;
   moved |= PollCombines();
-  moved |= PollSends();
-  moved |= PollAcknowledgements();
+  for (SendQueue* queue : lanes_.sends()) {
+    moved |= PollSends(*queue);
+    moved |= PollAcknowledgements(*queue);
+  }
   moved |= RetireRounds();
   return moved;
 }
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-void ChannelRunner::LearnProgram() {
-  const std::vector<Step>& steps = program_->steps;
-  facts_.assign(steps.size(), StepFacts{});
-  sources_per_row_ = destinations_per_row_ = 0;
-  for (size_t s = 0; s < steps.size(); ++s) {
-    const Step& step = steps[s];
-    StepFacts& facts = facts_[s];
-    facts.source_base = sources_per_row_;
-    facts.destination_base = destinations_per_row_;
-    facts.staged = step.kind == StepKind::kSend && AllIn(Space::kStaged, step.pieces);
-    facts.in_slot = step.kind == StepKind::kReceive && AllIn(Space::kReceived, step.pieces);
-    for (const Combine& combine : step.combines) {
-      sources_per_row_ += static_cast<uint32_t>(combine.sources.size());
-      destinations_per_row_ += static_cast<uint32_t>(combine.destinations.size());
-    }
-    if (step.kind == StepKind::kReceive &&
-        !facts.in_slot) {  // One copy per piece when it comes early.
-      sources_per_row_ += static_cast<uint32_t>(step.pieces.size());
-      destinations_per_row_ += static_cast<uint32_t>(step.pieces.size());
-    }
-  }
-  for (const Step& step : steps) {
-    std::vector<bool> read(steps.size(), false);
-    for (const Combine& combine : step.combines) {
-      for (const Place& p : combine.sources)
-        read[p.index] = read[p.index] || p.space == Space::kReceived;
-    }
-    for (size_t s = 0; s < steps.size(); ++s) facts_[s].readers += read[s] ? 1 : 0;
-  }
+absl::Status ChannelRunner::LearnProgram(const Program& program) {
+  program_ = nullptr;
   rows_ = std::bit_ceil(kGroupsInFlight * (skew_ + 1));
-  const uint32_t capacity = rows_ * static_cast<uint32_t>(steps.size());
+  facts_ = DeriveFacts(program);
+  MCCS_RETURN_IF_ERROR(lanes_.Use(program, rows_, facts_));
+  const uint32_t capacity = rows_ * static_cast<uint32_t>(program.steps.size());
   cells_.assign(capacity, Cell{});
   row_rounds_.assign(rows_, kNoRound);
   row_pending_.assign(rows_, 0);
-  sources_.resize(rows_ * sources_per_row_);
-  destinations_.resize(rows_ * destinations_per_row_);
-  sends_.Reset(capacity);
-  unacknowledged_.Reset(capacity);
-  receives_.Reset(capacity);
+  sources_.resize(size_t{rows_} * facts_.sources);
+  destinations_.resize(size_t{rows_} * facts_.destinations);
   combines_.clear();
   combines_.reserve(capacity);
+  program_ = &program;
+  return absl::OkStatus();
 }
 
 bool ChannelRunner::Admit() {
@@ -116,14 +93,15 @@ bool ChannelRunner::Admit() {
     PrepareRow(ref.row, next_->round);
     Cell& cell = At(ref);
     cell.state = State::kWaiting;
+    const StepFacts& facts = FactsOf(ref);
     switch (StepOf(ref).kind) {
       case StepKind::kSend:
-        cell.slice = next_send_++;
-        sends_.push(ref);
+        cell.slice = facts.send->next++;
+        facts.send->waiting.push(ref);
         break;
       case StepKind::kReceive:
-        cell.slice = next_receive_++;
-        receives_.push(ref);
+        cell.slice = facts.receive->next++;
+        facts.receive->waiting.push(ref);
         break;
       case StepKind::kCombine:
         combines_.push_back(ref);
@@ -142,27 +120,30 @@ void ChannelRunner::PrepareRow(uint32_t row, uint64_t round) {
     Cell& cell = At(row, s);
     cell = Cell{};
     cell.mem_ops.of_owner = &mem_ops_in_flight_;
-    cell.readers = facts_[s].readers;
+    cell.readers = facts_.steps[s].readers;
   }
 }
 
 // ---- Receives -----------------------------------------------------------------------------------
 
-bool ChannelRunner::PollReceives() {
+bool ChannelRunner::PollReceives(ReceiveQueue& queue) {
   bool moved = false;
-  const uint32_t window = std::min(receives_.size(), resources_.shape.slots);
+  const uint32_t window = std::min(queue.waiting.size(), shape_.slots);
   for (uint32_t i = 0; i < window && !foreign_tag_.has_value() && wrong_length_.ok(); ++i) {
-    if (At(receives_.at(i)).state != State::kDone) moved |= PollReceive(receives_.at(i));
+    const StepRef ref = queue.waiting.at(i);
+    if (At(ref).state != State::kDone) moved |= PollReceive(ref);
   }
-  while (!receives_.empty() && At(receives_.front()).state == State::kDone) receives_.pop();
+  while (!queue.waiting.empty() && At(queue.waiting.front()).state == State::kDone) {
+    queue.waiting.pop();
+  }
   return moved;
 }
 
 bool ChannelRunner::PollReceive(StepRef ref) {
   Cell& cell = At(ref);
-  RecvLane& lane = *resources_.receive;
+  RecvLane& lane = *FactsOf(ref).receive->lane;
   if (cell.state == State::kRunning) return CopyFromSlot(ref);
-  if (!facts_[ref.step].in_slot && cell.state == State::kWaiting) {
+  if (!FactsOf(ref).in_slot && cell.state == State::kWaiting) {
     // The destination may still be read by an earlier step: not to be written before that is done.
     if (!DependenciesDone(ref)) return false;
     receive_pieces_.clear();
@@ -183,9 +164,8 @@ bool ChannelRunner::PollReceive(StepRef ref) {
     wrong_length_ = CheckLength(ref);
     if (!wrong_length_.ok()) return true;
   }
-  if (facts_[ref.step].in_slot) {
-    cell.state = State::kDone;
-    --row_pending_[ref.row];
+  if (FactsOf(ref).in_slot) {
+    Done(ref);
     if (cell.readers == 0) lane.Release(*cell.slice);
     return true;
   }
@@ -195,8 +175,7 @@ bool ChannelRunner::PollReceive(StepRef ref) {
     return true;
   }
   lane.Release(*cell.slice);
-  cell.state = State::kDone;
-  --row_pending_[ref.row];
+  Done(ref);
   return true;
 }
 
@@ -205,7 +184,7 @@ absl::Status ChannelRunner::CheckLength(StepRef ref) const {
   const Step& step = program_->steps[ref.step];
   const SliceNumber slice = *cells_[ref.row * program_->steps.size() + ref.step].slice;
   const uint64_t due = PieceOffset(ref, ref.step, static_cast<uint16_t>(step.pieces.size()));
-  const uint64_t came = resources_.receive->Bytes(slice);
+  const uint64_t came = FactsOf(ref).receive->lane->Bytes(slice);
   if (came == due) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(
       "slice ", slice, " of channel ", program_->channel.value(), " came with ", came,
@@ -217,31 +196,32 @@ absl::Status ChannelRunner::CheckLength(StepRef ref) const {
 bool ChannelRunner::CopyFromSlot(StepRef ref) {
   Cell& cell = At(ref);
   const Step& step = StepOf(ref);
+  RecvLane& lane = *FactsOf(ref).receive->lane;
   bool moved = false;
-  MemSource* sources = &sources_[ref.row * sources_per_row_ + facts_[ref.step].source_base];
+  MemSource* sources = &sources_[ref.row * facts_.sources + FactsOf(ref).source_base];
   std::byte** destinations =
-      &destinations_[ref.row * destinations_per_row_ + facts_[ref.step].destination_base];
+      &destinations_[ref.row * facts_.destinations + FactsOf(ref).destination_base];
+  const std::byte* from = lane.Slot(*cell.slice) + PieceOffset(ref, ref.step, cell.submitted);
   while (cell.submitted < step.pieces.size()) {
     const uint16_t piece = cell.submitted;
     const Place& place = step.pieces[piece];
     const uint64_t elements = Elements(ref, place);
     if (elements > 0) {
-      sources[piece] = {.address = resources_.receive->Slot(*cell.slice) +
-                                   PieceOffset(ref, ref.step, piece)};
+      sources[piece] = {.address = from};
       destinations[piece] = Address(ref, place);
       const MemOp copy{.sources = {&sources[piece], 1},
                        .destinations = {&destinations[piece], 1},
                        .elements = elements,
                        .type = binding_->type};
       if (!cell.mem_ops.Submit(device_, copy)) return moved;
+      from += elements * SizeOf(binding_->type);
     }
     ++cell.submitted;
     moved = true;
   }
   if (cell.mem_ops.outstanding > 0) return moved;
-  resources_.receive->Release(*cell.slice);
-  cell.state = State::kDone;
-  --row_pending_[ref.row];
+  lane.Release(*cell.slice);
+  Done(ref);
   return true;
 }
 
@@ -273,9 +253,9 @@ bool ChannelRunner::PollCombine(StepRef ref) {
 
 bool ChannelRunner::RunCombines(StepRef ref, std::span<const Combine> combines) {
   Cell& cell = At(ref);
-  MemSource* sources = &sources_[ref.row * sources_per_row_ + facts_[ref.step].source_base];
+  MemSource* sources = &sources_[ref.row * facts_.sources + FactsOf(ref).source_base];
   std::byte** destinations =
-      &destinations_[ref.row * destinations_per_row_ + facts_[ref.step].destination_base];
+      &destinations_[ref.row * facts_.destinations + FactsOf(ref).destination_base];
   for (uint16_t c = 0; c < combines.size(); ++c) {
     if (c >= cell.submitted) {
       if (!SubmitCombine(ref, combines[c], sources, destinations)) return false;
@@ -326,7 +306,7 @@ bool ChannelRunner::SubmitCombine(StepRef ref, const Combine& combine, MemSource
 // either, and written past the caches it does not have to be read before.
 bool ChannelRunner::MayStream(std::span<const MemSource> sources,
                               std::span<std::byte* const> destinations) const {
-  if (!large_ || resources_.send != nullptr) return false;
+  if (!large_ || binding_->plan->crosses_hosts) return false;
   return std::none_of(sources.begin(), sources.end(), [&](const MemSource& source) {
     return std::find(destinations.begin(), destinations.end(), source.address) !=
            destinations.end();
@@ -334,62 +314,59 @@ bool ChannelRunner::MayStream(std::span<const MemSource> sources,
 }
 
 void ChannelRunner::FinishCombine(StepRef ref) {
-  At(ref).state = State::kDone;
-  --row_pending_[ref.row];
+  Done(ref);
   // Give back the receive slots that this step was the last to read.
-  for (uint16_t s = 0; s < program_->steps.size(); ++s) {
-    if (!facts_[s].in_slot) continue;
-    bool read = false;
-    for (const Combine& combine : StepOf(ref).combines) {
-      for (const Place& p : combine.sources) read |= p.space == Space::kReceived && p.index == s;
-    }
+  for (uint16_t s : FactsOf(ref).reads) {
     Cell& receive = At(ref.row, s);
-    if (read && --receive.readers == 0) resources_.receive->Release(*receive.slice);
+    if (--receive.readers == 0) facts_.steps[s].receive->lane->Release(*receive.slice);
   }
 }
 
 // ---- Sends --------------------------------------------------------------------------------------
 
-bool ChannelRunner::PollSends() {
+bool ChannelRunner::PollSends(SendQueue& queue) {
   bool moved = false;
-  while (!sends_.empty()) {
-    const StepRef ref = sends_.front();
+  while (!queue.waiting.empty() && queue.lane->has_room()) {
+    const StepRef ref = queue.waiting.front();
     if (!DependenciesDone(ref)) return moved;
     send_pieces_.clear();
     for (const Place& place : StepOf(ref).pieces) {
       const size_t bytes = Elements(ref, place) * SizeOf(binding_->type);
       if (bytes > 0) send_pieces_.push_back({Address(ref, place), bytes});
     }
-    auto posted = resources_.send->Post(send_pieces_, binding_->tag);
+    auto posted = queue.lane->Post(send_pieces_, binding_->tag);
     // The plan never makes a slice that is too long; but a peer may have broken the lane's
     // protocol, and that lane takes nothing any more. Whoever polls the lanes ends the communicator
     // for it.
     if (!posted.ok() || !posted->has_value()) return moved;
     MCCS_CHECK(**posted == *At(ref).slice);
-    sends_.pop();
+    queue.waiting.pop();
     moved = true;
-    if (facts_[ref.step].staged) {  // The staging slot is ours and guarded by its number.
-      At(ref).state = State::kDone;
-      --row_pending_[ref.row];
+    if (FactsOf(ref).staged) {  // The staging slot is ours and guarded by its number.
+      Done(ref);
     } else {
       At(ref).state = State::kRunning;
-      unacknowledged_.push(ref);
+      queue.unacknowledged.push(ref);
     }
   }
   return moved;
 }
 
-bool ChannelRunner::PollAcknowledgements() {
+bool ChannelRunner::PollAcknowledgements(SendQueue& queue) {
   bool moved = false;
-  while (!unacknowledged_.empty()) {
-    Cell& cell = At(unacknowledged_.front());
-    if (*cell.slice >= resources_.send->source_free()) return moved;
-    cell.state = State::kDone;
-    --row_pending_[unacknowledged_.front().row];
-    unacknowledged_.pop();
+  while (!queue.unacknowledged.empty()) {
+    const StepRef ref = queue.unacknowledged.front();
+    if (*At(ref).slice >= queue.lane->source_free()) return moved;
+    Done(ref);
+    queue.unacknowledged.pop();
     moved = true;
   }
   return moved;
+}
+
+void ChannelRunner::Done(StepRef ref) {
+  At(ref).state = State::kDone;
+  --row_pending_[ref.row];
 }
 
 bool ChannelRunner::RetireRounds() {
@@ -420,7 +397,8 @@ bool ChannelRunner::StagingFree(StepRef ref) {
       if (place.space != Space::kStaged) continue;
       const std::optional<SliceNumber>& slice = At(ref.row, place.index).slice;
       if (!slice.has_value()) return false;
-      if (*slice >= resources_.send->acknowledged() + resources_.shape.slots) return false;
+      const SendLane& lane = *facts_.steps[place.index].send->lane;
+      if (*slice >= lane.acknowledged() + shape_.slots) return false;
     }
   }
   return true;
@@ -451,12 +429,11 @@ std::byte* ChannelRunner::Address(StepRef ref, const Place& place) {
     case Space::kOutput:
       return binding_->ranks[place.index].output + in_buffer(plan.output_blocked);
     case Space::kReceived:
-      return resources_.receive->Slot(*At(ref.row, place.index).slice) +
+      return facts_.steps[place.index].receive->lane->Slot(*At(ref.row, place.index).slice) +
              PieceOffset(ref, place.index, place.piece);
     case Space::kStaged:
-      return resources_.staging.data +
-             (*At(ref.row, place.index).slice % resources_.shape.slots) *
-                 resources_.shape.slot_bytes +
+      return facts_.steps[place.index].send->staging +
+             (*At(ref.row, place.index).slice % shape_.slots) * shape_.slot_bytes +
              PieceOffset(ref, place.index, place.piece);
   }
   return nullptr;

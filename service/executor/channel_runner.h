@@ -3,12 +3,12 @@
 //
 //            admitted in IssueOrder
 //   ┌────────────┬──────────────┬───────────────┐
-//   sends        receives       combines             three queues: a lane takes its steps in order,
-//   │ Post       │ Landed       │ Submit             combines run as soon as they can
-//   ▼            ▼              ▼
-//   acknowledged in place       finished        ───► step done ─► steps that come after it
+//   sends        receives       combines             a queue for each lane, which takes its steps
+//   in │ Post       │ Landed       │ Submit             order; combines run as soon as they can ▼
+//   ▼              ▼ acknowledged in place       finished        ───► step done ─► steps that come
+//   after it
 //
-// A staging slot belongs to the send whose slice number is equal modulo the lane's slots; it is
+// A staging slot belongs to the send whose slice number is equal modulo its lane's slots; it is
 // free again when the slice `slots` before has been acknowledged. A receive slot is given back when
 // the last combine that reads it is done.
 //
@@ -24,21 +24,25 @@
 
 #include "absl/status/status.h"
 #include "algorithms/issue_order.h"
+#include "service/executor/channel_lanes.h"
 #include "service/executor/operation_binding.h"
 #include "service/executor/pending_mem_ops.h"
+#include "service/executor/program_facts.h"
 #include "service/executor/step_queue.h"
 
 namespace mccs {
 
 class ChannelRunner {
  public:
-  ChannelRunner(Device& device, const ChannelResources& resources)
-      : device_(device), resources_(resources) {}
+  // LIFETIME: `device` and `lanes` outlive the runner. `shape` is that of all lanes.
+  ChannelRunner(Device& device, LaneDirectory& lanes, const LaneShape& shape, ChannelId channel)
+      : device_(device), shape_(shape), lanes_(lanes, channel) {}
   ChannelRunner(const ChannelRunner&) = delete;
   ChannelRunner& operator=(const ChannelRunner&) = delete;
 
+  // Has the lanes made that are not there yet: errors as LaneDirectory's, and there is no run then.
   // REQUIRES: done(). `binding` outlives the run, `program` the runner.
-  void Start(const OperationBinding& binding, const Program& program);
+  absl::Status Start(const OperationBinding& binding, const Program& program);
 
   // Moves the run on. True when anything moved. An error sticks: kInvalidArgument when the peer's
   // slice belongs to another call than ours (its tag is then in foreign_tag()), kDataLoss when it
@@ -62,28 +66,20 @@ class ChannelRunner {
     std::optional<SliceNumber> slice;  // sends and receives: position in the lane
   };
 
-  // What is derived from a step once per program.
-  struct StepFacts {
-    uint32_t source_base = 0;  // where the step's MemOp arguments lie within a row
-    uint32_t destination_base = 0;
-    uint32_t readers = 0;
-    bool staged = false;   // a send from its staging slot
-    bool in_slot = false;  // a receive that stays in its slot
-  };
-
   Cell& At(StepRef ref) { return cells_[ref.row * program_->steps.size() + ref.step]; }
   Cell& At(uint32_t row, uint16_t step) { return At(StepRef{row, step}); }
   const Step& StepOf(StepRef ref) const { return program_->steps[ref.step]; }
+  const StepFacts& FactsOf(StepRef ref) const { return facts_.steps[ref.step]; }
 
-  void LearnProgram();
+  absl::Status LearnProgram(const Program& program);
   bool Admit();
   void PrepareRow(uint32_t row, uint64_t round);
-  bool PollReceives();
+  bool PollReceives(ReceiveQueue& queue);
   bool PollReceive(StepRef ref);
   bool PollCombines();
   bool PollCombine(StepRef ref);
-  bool PollSends();
-  bool PollAcknowledgements();
+  bool PollSends(SendQueue& queue);
+  bool PollAcknowledgements(SendQueue& queue);
   bool RetireRounds();
 
   bool DependenciesDone(StepRef ref);
@@ -101,10 +97,12 @@ class ChannelRunner {
   uint64_t Elements(StepRef ref, const Place& place) const;
   std::byte* Address(StepRef ref, const Place& place);
   absl::Status CheckLength(StepRef ref) const;
+  void Done(StepRef ref);
   uint64_t PieceOffset(StepRef ref, uint16_t step, uint16_t piece) const;
 
   Device& device_;
-  const ChannelResources resources_;
+  const LaneShape shape_;
+  ChannelLanes lanes_;
   const OperationBinding* binding_ = nullptr;
   const Program* program_ = nullptr;
 
@@ -115,21 +113,16 @@ class ChannelRunner {
   uint64_t rounds_ = 0;
   uint64_t oldest_round_ = 0;  // all before it are done
   uint32_t rows_ = 0;          // rounds in flight at most; a power of two
-  SliceNumber next_send_ = 0;
-  SliceNumber next_receive_ = 0;
 
-  std::vector<StepFacts> facts_;       // by step
+  ProgramFacts facts_;
   std::vector<Cell> cells_;            // rows × steps
   std::vector<uint64_t> row_rounds_;   // by row
   std::vector<uint32_t> row_pending_;  // steps not done yet
   std::vector<MemSource> sources_;     // rows × sources of all steps
   std::vector<std::byte*> destinations_;
-  uint32_t sources_per_row_ = 0;
-  uint32_t destinations_per_row_ = 0;
   std::vector<ConstMemRef> send_pieces_;  // scratch of one Post or Expect
   std::vector<MemRef> receive_pieces_;
 
-  StepQueue sends_, unacknowledged_, receives_;
   std::vector<StepRef> combines_;  // admitted, not done
   uint32_t mem_ops_in_flight_ = 0;
   std::optional<SliceTag> foreign_tag_;

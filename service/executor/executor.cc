@@ -14,19 +14,20 @@ constexpr size_t kTokensPerTurn = 64;
 
 }  // namespace
 
-Executor::Executor(Device& device, std::span<const ChannelResources> channels) {
-  for (const ChannelResources& resources : channels) {
-    runners_.push_back(std::make_unique<ChannelRunner>(device, resources));
+Executor::Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels) {
+  for (int c = 0; c < channels; ++c) {
+    runners_.push_back(std::make_unique<ChannelRunner>(device, lanes, shape, ChannelId(c)));
   }
 }
 
-void Executor::Start(const OperationBinding& binding) {
+absl::Status Executor::Start(const OperationBinding& binding) {
   MCCS_CHECK(!running_);
   MCCS_CHECK(binding.plan->programs.size() == runners_.size());
   for (size_t i = 0; i < runners_.size(); ++i) {
-    runners_[i]->Start(binding, binding.plan->programs[i]);
+    MCCS_RETURN_IF_ERROR(runners_[i]->Start(binding, binding.plan->programs[i]));
   }
   running_ = true;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> Executor::Poll() {

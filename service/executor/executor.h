@@ -7,9 +7,9 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/executor/channel_runner.h"
 #include "service/executor/operation_binding.h"
@@ -18,11 +18,14 @@ namespace mccs {
 
 class Executor {
  public:
-  // One entry per channel of the plans to come; their lanes and staging outlive the executor.
-  Executor(Device& device, std::span<const ChannelResources> channels);
+  // For plans of `channels` channels over lanes of `shape`. `device` and `lanes` outlive the
+  // executor.
+  Executor(Device& device, LaneDirectory& lanes, const LaneShape& shape, int channels);
 
+  // Has the lanes made that the plan needs and that are not there yet: errors as LaneDirectory's;
+  // after one there is nothing to run, and no other operation may be started.
   // REQUIRES: !running(). Plans outlive the executor; the rest of `binding`, the run.
-  void Start(const OperationBinding& binding);
+  absl::Status Start(const OperationBinding& binding);
 
   // Moves the operation on. True when anything moved. After an error the operation never ends;
   // destroy the executor once it is quiescent().

@@ -37,15 +37,6 @@ struct OperationBinding {
   uint32_t skew = 1;  // IssueOrder
 };
 
-// What a channel of a communicator owns, for all its operations.
-struct ChannelResources {
-  SendLane* send = nullptr;  // null on a single host
-  RecvLane* receive = nullptr;
-  MemRef staging =
-      {};  // lane shape's slots × slot_bytes: where slices are composed before they are sent
-  LaneShape shape = {};
-};
-
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_EXECUTOR_OPERATION_BINDING_H_

@@ -78,6 +78,9 @@ class SendLane {
   virtual absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
                                                           const SliceTag& tag) = 0;
 
+  // Whether Post would take a slice that can be sent. Cheap, unlike gathering pieces in vain.
+  virtual bool has_room() const = 0;
+
   // All slices with smaller numbers have been delivered; their sources are free.
   virtual SliceNumber acknowledged() const = 0;
 

@@ -28,6 +28,7 @@ class StreamSendLane final : public SendLane {
 
   absl::StatusOr<std::optional<SliceNumber>> Post(std::span<const ConstMemRef> pieces,
                                                   const SliceTag& tag) override;
+  bool has_room() const override { return next_ != credit_ && !link_.failed(); }
   SliceNumber acknowledged() const override { return acknowledged_; }
   SliceNumber source_free() const override { return source_free_; }
   SliceNumber next() const override { return next_; }

@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<SliceNumber>> StreamSendLane::Post(std::span<const 
         shape_.slot_bytes, " bytes per slot and ", kMaxSlicePieces, " pieces per slice"));
   }
   // Credit bounds the queue too: it never exceeds acknowledged_ + slots (Accept sees to that).
-  if (next_ == credit_) return std::nullopt;
+  if (!has_room()) return std::nullopt;
 
   Entry& entry = At(next_);
   entry.header = {.magic = wire::kSliceMagic,

@@ -135,8 +135,10 @@ class TransportContract : public testing::TestWithParam<TransportWorldMaker> {
 
   std::optional<SliceNumber> Post(const std::vector<std::byte>& payload, const SliceTag& tag) {
     const ConstMemRef piece{.data = payload.data(), .bytes = payload.size()};
+    const bool room = send_->has_room();
     absl::StatusOr<std::optional<SliceNumber>> posted = send_->Post({&piece, 1}, tag);
     EXPECT_TRUE(posted.ok()) << posted.status();
+    EXPECT_EQ(posted.ok() && posted->has_value(), room);
     return posted.ok() ? *posted : std::nullopt;
   }
 

@@ -197,8 +197,14 @@ class LaneSetHosts : public testing::Test {
 
   int count() const { return static_cast<int>(hosts_.size()); }
   LaneSet& lanes(int h) { return *hosts_[h].lanes; }
-  const ChannelResources& channel_of(int h, int c) {
-    return lanes(h).resources()[static_cast<size_t>(c)];
+  // The lanes of a channel's ring at host `h`.
+  struct RingEnds {
+    SendLane* send;
+    RecvLane* receive;
+  };
+  RingEnds channel_of(int h, int c) {
+    return {lanes(h).SendTo(ChannelId(c), HostIndex((h + 1) % count())),
+            *lanes(h).ReceiveFrom(ChannelId(c), HostIndex((h + count() - 1) % count()))};
   }
   CommunicatorStats::Lane StatsOf(int h, int c) { return lanes(h).Stats()[static_cast<size_t>(c)]; }
 

@@ -57,6 +57,21 @@ class NarrowDevice final : public Device {
   std::deque<MemToken> waiting_;
 };
 
+// All that a host has where there are two and one channel.
+class OneLaneEachWay final : public LaneDirectory {
+ public:
+  OneLaneEachWay(SendLane& send, RecvLane& receive, MemRef staging)
+      : send_(send), receive_(receive), staging_(staging) {}
+  SendLane* SendTo(ChannelId, HostIndex) override { return &send_; }
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex) override { return &receive_; }
+  absl::StatusOr<MemRef> StagingTo(ChannelId, HostIndex) override { return staging_; }
+
+ private:
+  SendLane& send_;
+  RecvLane& receive_;
+  const MemRef staging_;
+};
+
 // One rank on each of two hosts, one channel.
 class ExecutorTest : public testing::Test {
  protected:
@@ -64,6 +79,7 @@ class ExecutorTest : public testing::Test {
     std::unique_ptr<DeviceMemory> slots, staging;
     std::unique_ptr<SendLane> send;
     std::unique_ptr<RecvLane> receive;
+    std::unique_ptr<OneLaneEachWay> lanes;
     std::unique_ptr<Executor> executor;
     std::vector<float> input, output;
     std::optional<Plan> plan;
@@ -81,11 +97,9 @@ class ExecutorTest : public testing::Test {
       host.staging = std::move(*device.Allocate(bytes));
       host.send = transport_.MakeSendLane(kShape);
       host.receive = transport_.MakeRecvLane(kShape, {host.slots->address(), bytes});
-      const ChannelResources channel{.send = host.send.get(),
-                                     .receive = host.receive.get(),
-                                     .staging = {host.staging->address(), bytes},
-                                     .shape = kShape};
-      host.executor = std::make_unique<Executor>(device, std::span(&channel, 1));
+      host.lanes = std::make_unique<OneLaneEachWay>(*host.send, *host.receive,
+                                                    MemRef{host.staging->address(), bytes});
+      host.executor = std::make_unique<Executor>(device, *host.lanes, kShape, /*channels=*/1);
     }
     for (int h = 0; h < 2; ++h) {
       const std::string to = "10.0.0." + std::to_string(2 - h);
@@ -116,7 +130,7 @@ class ExecutorTest : public testing::Test {
                     .ranks = std::span(&host.memory, 1),
                     .type = DataType::kFloat32};
     host.binding.tag[0] = static_cast<std::byte>(tag);
-    host.executor->Start(host.binding);
+    ASSERT_TRUE(host.executor->Start(host.binding).ok());
   }
 
   // Turns until `hosts` are done; the status of the first that fails.

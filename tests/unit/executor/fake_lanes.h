@@ -14,6 +14,7 @@
 
 #include "service/device/mem_op_kernels.h"
 #include "service/executor/channel_runner.h"
+#include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -69,6 +70,7 @@ class FakeSendLane final : public SendLane {
     posted_.push_back({{pieces.begin(), pieces.end()}, tag});
     return next() - 1;
   }
+  bool has_room() const override { return next() < credit; }
   SliceNumber acknowledged() const override { return acknowledged_; }
   SliceNumber source_free() const override {
     return std::min(next(), std::max(acknowledged_, copied));
@@ -188,6 +190,39 @@ class FakeRecvLane final : public RecvLane {
   Expected expected_[kFakeLaneShape.slots];
   std::vector<Slice> landed_;
   SliceNumber released_ = 0;
+};
+
+// Lanes of one channel to and from a few hosts.
+class FakeDirectory final : public LaneDirectory {
+ public:
+  static constexpr int kHosts = 4;
+
+  SendLane* SendTo(ChannelId, HostIndex peer) override { return &sends_[Index(peer)]; }
+  absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId, HostIndex peer) override {
+    if (!memory.ok()) return memory;
+    return &receives_[Index(peer)];
+  }
+  absl::StatusOr<MemRef> StagingTo(ChannelId, HostIndex peer) override {
+    if (!memory.ok()) return memory;
+    ++stagings;
+    return MemRef{staging_[Index(peer)], sizeof(staging_[0])};
+  }
+
+  FakeSendLane& to(int host) { return sends_[host]; }
+  FakeRecvLane& from(int host) { return receives_[host]; }
+
+  absl::Status memory;  // what asking for more of it answers
+  int stagings = 0;     // handed out
+
+ private:
+  static size_t Index(HostIndex peer) {
+    EXPECT_TRUE(peer.value() >= 0 && peer.value() < kHosts);
+    return static_cast<size_t>(peer.value());
+  }
+
+  FakeSendLane sends_[kHosts];
+  FakeRecvLane receives_[kHosts];
+  alignas(64) std::byte staging_[kHosts][kFakeLaneShape.slots * kFakeLaneShape.slot_bytes];
 };
 
 }  // namespace mccs

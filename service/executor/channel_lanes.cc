@@ -1,0 +1,70 @@
+#include "service/executor/channel_lanes.h"
+
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// The entry of `peer`, which may be new.
+template <typename Queue>
+Queue*& EntryOf(std::vector<Queue*>& by_peer, HostIndex peer) {
+  const auto index = static_cast<size_t>(peer.value());
+  if (by_peer.size() <= index) by_peer.resize(index + 1, nullptr);
+  return by_peer[index];
+}
+
+}  // namespace
+
+absl::Status ChannelLanes::Use(const Program& program, uint32_t rows, ProgramFacts& facts) {
+  for (SendQueue* queue : sends_) queue->steps = 0;
+  for (ReceiveQueue* queue : receives_) queue->steps = 0;
+  sends_.clear();
+  receives_.clear();
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const Step& step = program.steps[s];
+    StepFacts& own = facts.steps[s];
+    if (step.kind == StepKind::kSend) {
+      own.send = &SendTo(step.peer);
+      if (own.send->steps++ == 0) sends_.push_back(own.send);
+      if (own.staged && own.send->staging == nullptr) {
+        MCCS_ASSIGN_OR_RETURN(const MemRef staging, directory_.StagingTo(channel_, step.peer));
+        own.send->staging = staging.data;
+      }
+    } else if (step.kind == StepKind::kReceive) {
+      MCCS_ASSIGN_OR_RETURN(own.receive, ReceiveFrom(step.peer));
+      if (own.receive->steps++ == 0) receives_.push_back(own.receive);
+    }
+  }
+  for (SendQueue* queue : sends_) {
+    queue->waiting.Reset(rows * queue->steps);
+    queue->unacknowledged.Reset(rows * queue->steps);
+  }
+  for (ReceiveQueue* queue : receives_) queue->waiting.Reset(rows * queue->steps);
+  return absl::OkStatus();
+}
+
+void ChannelLanes::BeginRun() {
+  // A receiving end does not number what it expects: the count goes on from the run before.
+  for (SendQueue* queue : sends_) queue->next = queue->lane->next();
+}
+
+SendQueue& ChannelLanes::SendTo(HostIndex peer) {
+  SendQueue*& queue = EntryOf(send_by_peer_, peer);
+  if (queue == nullptr) {
+    queue = &all_sends_.emplace_back();
+    queue->lane = directory_.SendTo(channel_, peer);
+  }
+  return *queue;
+}
+
+absl::StatusOr<ReceiveQueue*> ChannelLanes::ReceiveFrom(HostIndex peer) {
+  ReceiveQueue*& queue = EntryOf(receive_by_peer_, peer);
+  if (queue == nullptr) {
+    MCCS_ASSIGN_OR_RETURN(RecvLane* const lane, directory_.ReceiveFrom(channel_, peer));
+    queue = &all_receives_.emplace_back();
+    queue->lane = lane;
+  }
+  return queue;
+}
+
+}  // namespace mccs
