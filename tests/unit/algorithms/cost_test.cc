@@ -1,0 +1,81 @@
+#include "algorithms/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace mccs {
+namespace {
+
+constexpr CostParameters kFigures{
+    .operation_us = 10, .hop_us = 20, .lane_bytes_per_us = 1000, .local_bytes_per_us = 4000};
+constexpr uint32_t kSlotBytes = 64 << 10;
+
+// `hosts` hosts of `local` ranks each, host 0's plan over `channels` equal rings.
+Plan PlanOf(OpKind kind, int hosts, int local, int channels = 1) {
+  Layout layout;
+  std::vector<HostIndex> ring;
+  int rank = 0;
+  for (int h = 0; h < hosts; ++h) {
+    ring.push_back(HostIndex(h));
+    layout.hosts.emplace_back();
+    for (int r = 0; r < local; ++r) layout.hosts.back().push_back(Rank(rank++));
+  }
+  const ChannelOrders orders{std::vector(static_cast<size_t>(channels), ring)};
+  return *BuildPlan({.kind = kind, .root = Rank(0)}, layout, orders, HostIndex(0));
+}
+
+double Us(const Plan& plan, uint64_t bytes) {
+  return EstimateUs(plan, {DataType::kFloat32, bytes / sizeof(float), kSlotBytes}, kFigures);
+}
+
+TEST(Cost, ATinyCallCostsItsHops) {
+  EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, 1, 2), 4), 10, 0.1);
+  for (int hosts : {2, 3, 8}) {
+    EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, hosts, 1), 4), 10 + 2 * (hosts - 1) * 20, 0.5)
+        << hosts;
+    EXPECT_NEAR(Us(PlanOf(OpKind::kAllGather, hosts, 1), 4), 10 + (hosts - 1) * 20, 0.5) << hosts;
+  }
+}
+
+TEST(Cost, ALargeCallCostsItsBytesOnTheSlowestStage) {
+  constexpr uint64_t kBytes = 1 << 28;
+  // 2(H−1)/H of the buffer over each lane.
+  for (int hosts : {2, 4}) {
+    const double wire = 2.0 * (hosts - 1) / hosts * kBytes / kFigures.lane_bytes_per_us;
+    EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, hosts, 1), kBytes), wire, 0.02 * wire) << hosts;
+    EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, hosts, 1, 2), kBytes), wire / 2, 0.1 * wire) << hosts;
+  }
+  // Four inputs read, four outputs written, on one host.
+  const double pass = 8.0 * kBytes / kFigures.local_bytes_per_us;
+  EXPECT_NEAR(Us(PlanOf(OpKind::kAllReduce, 1, 4), kBytes), pass, 0.01 * pass);
+}
+
+TEST(Cost, MoreNeverCostsLess) {
+  for (OpKind kind : {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kReduceScatter,
+                      OpKind::kBroadcast, OpKind::kReduce, OpKind::kAllToAll}) {
+    for (int hosts : {1, 2, 3}) {
+      const Plan plan = PlanOf(kind, hosts, 2, 2);
+      double before = 0;
+      for (uint64_t bytes = 4; bytes <= 1 << 26; bytes *= 4) {
+        const double now = Us(plan, bytes);
+        EXPECT_GE(now, before) << Name(kind) << " of " << bytes << " bytes over " << hosts;
+        before = now;
+      }
+    }
+  }
+}
+
+TEST(Cost, ACallWithoutElementsCostsTheCall) {
+  EXPECT_EQ(Us(PlanOf(OpKind::kAllReduce, 4, 1), 0), 10);
+}
+
+TEST(Cost, AMessageCostsItsHopOrItsPass) {
+  EXPECT_EQ(EstimateMessageUs(0, true, kFigures), 30);
+  EXPECT_EQ(EstimateMessageUs(1'000'000, true, kFigures), 1030);
+  EXPECT_EQ(EstimateMessageUs(1'000'000, false, kFigures), 510);
+}
+
+}  // namespace
+}  // namespace mccs
