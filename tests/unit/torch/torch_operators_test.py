@@ -203,6 +203,13 @@ class Mistakes(unittest.TestCase):
             torch.ops.aten._scaled_dot_product_flash_attention(query, query, query)
             torch.cuda.synchronize()
 
+    def test_an_operator_cannot_be_captured_into_a_graph(self):
+        a = torch.ones(4, device="cuda")
+        with self.assertRaisesRegex(NotImplementedError, "while a CUDA graph is captured.*run the model without"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                a + 1
+        self.assertEqual((a + 1).sum().item(), 8)
+
     def test_pytorch_without_the_extension_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as folder:
             copies = [shutil.copy(library, folder) for library in torch_world.EMULATION]
