@@ -172,6 +172,11 @@ std::vector<Point> Engine::PendingOfGpu(int gpu) {
   return points;
 }
 
+bool Engine::IsReached(const Point& point) {
+  const Lock lock = Acquire();
+  return Reached(point);
+}
+
 bool Engine::AllReached(std::span<const Point> points) {
   return std::all_of(points.begin(), points.end(), Reached);
 }

@@ -110,6 +110,8 @@ class Engine {
   std::vector<Point> PendingOf(const std::shared_ptr<Stream>& stream);
   std::vector<Point> PendingOfGpu(int gpu);
 
+  // Whether it is reached already; does nothing for it.
+  bool IsReached(const Point& point);
   // Blocks until all points are reached.
   void Wait(std::span<const Point> points);
   // Whether they are reached, after a push.

@@ -244,6 +244,12 @@ bool MemoryMap::IsKnown(uintptr_t address, size_t bytes) const {
   }
 }
 
+void MemoryMap::Rename(uintptr_t base) {
+  std::lock_guard lock(mutex_);
+  const auto found = regions_.find(base);
+  if (found != regions_.end()) found->second.buffer_id = ++last_buffer_id_;
+}
+
 CUresult MemoryMap::AddMapping(Region region) {
   region.kind = RegionKind::kVirtual;
   return Insert(std::move(region));

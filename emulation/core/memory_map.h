@@ -83,6 +83,9 @@ class MemoryMap {
   CUresult Import(int gpu, const CUipcMemHandle& handle, CUdeviceptr* address);
   CUresult CloseImported(CUdeviceptr address);
 
+  // Gives the region that begins there a new id: it is another allocation from now on.
+  void Rename(uintptr_t base);
+
   // A mapping of virtual memory, which its owner has made and will unmap (virtual_memory.h).
   CUresult AddMapping(Region region);
   void RemoveMapping(uintptr_t base);

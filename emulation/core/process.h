@@ -25,6 +25,7 @@
 #include "emulation/core/handle_table.h"
 #include "emulation/core/kernel_table.h"
 #include "emulation/core/memory_map.h"
+#include "emulation/core/memory_pool.h"
 #include "emulation/core/options.h"
 #include "emulation/core/virtual_memory.h"
 
@@ -57,6 +58,7 @@ struct Process {
   MemoryMap memory;
   VirtualMemory virtual_memory{&memory, &gpus};
   Engine engine;
+  MemoryPools pools{&memory, &engine, &gpus};
   KernelTable kernels;
   PeerAccess peers;
   HandleTable<Stream> streams;

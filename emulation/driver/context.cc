@@ -59,6 +59,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   session.gpu = device;
   mccs::emulation::WaitForGpu(session);
+  session.process->pools.ForgetAllOf(device);
   session.process->memory.FreeAllOf(device);
   return CUDA_SUCCESS;
 }
@@ -141,6 +142,7 @@ CUresult cuCtxSynchronize(void) {
       [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
   if (refused) return *refused;
   mccs::emulation::WaitForGpu(session);
+  session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }
 

@@ -102,6 +102,7 @@ CUresult cuEventSynchronize(CUevent event) {
   if (const auto refused = RefuseUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
   if (record != nullptr) session.process->engine.Wait({&record->point, 1});
+  session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }
 

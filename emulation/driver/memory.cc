@@ -2,8 +2,6 @@
 
 #include "emulation/driver/entry.h"
 
-using mccs::emulation::OwnStream;
-using mccs::emulation::RefuseIfCapturing;
 using mccs::emulation::Region;
 using mccs::emulation::RegionKind;
 using mccs::emulation::Session;
@@ -59,38 +57,9 @@ CUresult cuMemFree(CUdeviceptr address) {
   const std::optional<Region> region = session.process->memory.Find(address);
   if (!region || region->base != address) return CUDA_ERROR_INVALID_VALUE;
   WaitForOwner(session, *region);
+  if (region->kind == RegionKind::kPool) return session.process->pools.FreeNow(address);
   return session.process->memory.Free(address);
 }
-
-CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
-  MCCS_ENTER_CONTEXT(session);
-  if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
-  session.gpu = found->options.gpu;
-  return Allocate(session, RegionKind::kPool, bytes, address);
-}
-MCCS_PER_THREAD(cuMemAllocAsync, ptsz, (CUdeviceptr * address, size_t bytes, CUstream stream),
-                address, bytes, OwnStream(stream))
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  MCCS_ENTER_CONTEXT(session);
-  if (address == 0) return CUDA_SUCCESS;
-  const auto found = session.FindStream(stream);
-  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
-  mccs::emulation::MemoryMap& memory = session.process->memory;
-  const std::optional<Region> region = memory.Find(address);
-  if (!region || region->base != address || !region->IsDeviceMemory()) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  session.process->engine.Enqueue(
-      found, mccs::emulation::OwnCode{[&memory, address] { memory.Free(address); }});
-  return CUDA_SUCCESS;
-}
-MCCS_PER_THREAD(cuMemFreeAsync, ptsz, (CUdeviceptr address, CUstream stream), address,
-                OwnStream(stream))
 
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
   MCCS_ENTER_CONTEXT(session);

@@ -53,7 +53,7 @@ CUresult Attribute(const Session& session, const Region& region, CUdeviceptr poi
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return Answer(data, 0u);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return Answer(data, static_cast<CUmemoryPool>(nullptr));
+      return Answer(data, session.process->pools.PoolOf(region.base));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return Answer(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     default:

@@ -96,6 +96,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
   engine.Wait(engine.PendingOf(found));
+  session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }
 MCCS_PER_THREAD(cuStreamSynchronize, ptsz, (CUstream stream), OwnStream(stream))

@@ -64,7 +64,7 @@ std::vector<Check> AllChecks() {
   std::vector<Check> all;
   for (const auto& group :
        {WordChecks(), QueueChecks(), StreamChecks(), EventChecks(), MemoryChecks(), ProcessChecks(),
-        CaptureChecks(), GraphChecks(), VirtualMemoryChecks()}) {
+        CaptureChecks(), GraphChecks(), VirtualMemoryChecks(), PoolChecks()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

@@ -46,6 +46,7 @@ std::vector<Check> ProcessChecks();
 std::vector<Check> CaptureChecks();
 std::vector<Check> GraphChecks();
 std::vector<Check> VirtualMemoryChecks();
+std::vector<Check> PoolChecks();
 
 // The text of a failed call, or nothing.
 std::optional<std::string> Problem(const char* call, cudaError_t error);

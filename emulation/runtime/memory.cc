@@ -2,28 +2,16 @@
 
 #include <cstring>
 
+#include "emulation/runtime/allocated.h"
 #include "emulation/runtime/entry.h"
 
+using mccs::emulation::Allocated;
 using mccs::emulation::OwnStream;
 using mccs::emulation::Pointer;
 using mccs::emulation::Report;
 using mccs::emulation::WithContext;
 
 namespace {
-
-// Runs `allocate(CUdeviceptr*)` and stores the address; nothing allocated is a null pointer.
-template <typename Allocate>
-cudaError_t Allocated(void** address, size_t bytes, Allocate allocate) {
-  if (address == nullptr) return Report(cudaErrorInvalidValue);
-  *address = nullptr;
-  return WithContext([&] {
-    if (bytes == 0) return CUDA_SUCCESS;
-    CUdeviceptr pointer = 0;
-    const CUresult result = allocate(&pointer);
-    if (result == CUDA_SUCCESS) *address = reinterpret_cast<void*>(pointer);
-    return result;
-  });
-}
 
 CUresult Describe(const void* address, cudaPointerAttributes* attributes) {
   CUmemorytype type{};
@@ -69,22 +57,9 @@ cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t 
   });
 }
 
-cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t stream) {
-  return Allocated(address, bytes,
-                   [=](CUdeviceptr* pointer) { return cuMemAllocAsync(pointer, bytes, stream); });
-}
-MCCS_PER_THREAD(cudaMallocAsync, ptsz, (void** address, size_t bytes, cudaStream_t stream), address,
-                bytes, OwnStream(stream))
-
 cudaError_t cudaFree(void* address) {
   return WithContext([=] { return cuMemFree(Pointer(address)); });
 }
-
-cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
-  return WithContext([=] { return cuMemFreeAsync(Pointer(address), stream); });
-}
-MCCS_PER_THREAD(cudaFreeAsync, ptsz, (void* address, cudaStream_t stream), address,
-                OwnStream(stream))
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned int flags) {
   if (address == nullptr) return Report(cudaErrorInvalidValue);
@@ -122,6 +97,36 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int fla
 cudaError_t cudaHostGetFlags(unsigned int* flags, void* host) {
   return WithContext([=] { return cuMemHostGetFlags(flags, host); });
 }
+
+cudaError_t cudaMemAdvise(const void* address, size_t bytes, cudaMemoryAdvise advice,
+                          cudaMemLocation location) {
+  return WithContext([=] {
+    return cuMemAdvise(Pointer(address), bytes, static_cast<CUmem_advise>(advice),
+                       {static_cast<CUmemLocationType>(location.type), location.id});
+  });
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* address, size_t bytes, cudaMemLocation location,
+                                 unsigned int flags, cudaStream_t stream) {
+  return WithContext([=] {
+    return cuMemPrefetchAsync(Pointer(address), bytes,
+                              {static_cast<CUmemLocationType>(location.type), location.id}, flags,
+                              stream);
+  });
+}
+MCCS_PER_THREAD(cudaMemPrefetchAsync, ptsz,
+                (const void* address, size_t bytes, cudaMemLocation location, unsigned int flags,
+                 cudaStream_t stream),
+                address, bytes, location, flags, OwnStream(stream))
+
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* address, size_t bytes,
+                                     unsigned int flags) {
+  return WithContext(
+      [=] { return cuStreamAttachMemAsync(stream, Pointer(address), bytes, flags); });
+}
+MCCS_PER_THREAD(cudaStreamAttachMemAsync, ptsz,
+                (cudaStream_t stream, void* address, size_t bytes, unsigned int flags),
+                OwnStream(stream), address, bytes, flags)
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   return WithContext([=] { return cuMemGetInfo(free_bytes, total); });

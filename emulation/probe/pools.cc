@@ -1,0 +1,205 @@
+// Memory pools, managed and pinned memory: what each of them is, and when memory comes back.
+
+#include <cstring>
+
+#include "emulation/probe/probe.h"
+
+namespace mccs::probe {
+namespace {
+
+constexpr size_t kBytes = 8 << 20;
+
+Outcome Bytes(cudaMemPool_t pool, cudaMemPoolAttr attribute, uint64_t* bytes) {
+  PROBE_CALL(cudaMemPoolGetAttribute(pool, attribute, bytes));
+  return Pass();
+}
+
+Outcome MakePool(cudaMemPool_t* pool) {
+  cudaMemPoolProps properties;
+  memset(&properties, 0, sizeof(properties));
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaMemPoolCreate(pool, &properties));
+  return Pass();
+}
+
+Outcome PoolsCount() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaMemPool_t pool = nullptr;
+  PROBE_PASSES(MakePool(&pool));
+  void* device = nullptr;
+  uint64_t used = 0;
+  uint64_t reserved = 0;
+  uint64_t high = 0;
+  PROBE_CALL(cudaMallocFromPoolAsync(&device, kBytes, pool, stream));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  PROBE_HOLDS(used >= kBytes && reserved >= used, "a pool does not count what is in use");
+  PROBE_CALL(cudaFreeAsync(device, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemHigh, &high));
+  PROBE_HOLDS(used == 0 && high >= kBytes, "a pool does not count what was freed");
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  PROBE_HOLDS(reserved == 0, "a synchronisation gives back nothing, with a threshold of 0");
+  PROBE_CALL(cudaMemPoolDestroy(pool));
+  return Pass();
+}
+
+Outcome PoolsKeep() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaMemPool_t pool = nullptr;
+  PROBE_PASSES(MakePool(&pool));
+  uint64_t bytes = ~uint64_t{0};
+  void* first = nullptr;
+  void* second = nullptr;
+  PROBE_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes));
+  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBytes, pool, stream));
+  PROBE_CALL(cudaFreeAsync(first, stream));
+  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, stream));
+  PROBE_HOLDS(first == second, "a stream does not use its own freed block again");
+  PROBE_CALL(cudaFreeAsync(second, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+  PROBE_HOLDS(bytes >= kBytes, "a pool gives back what is below its threshold");
+  PROBE_CALL(cudaMemPoolTrimTo(pool, 0));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+  PROBE_HOLDS(bytes == 0, "a pool was not trimmed");
+  return Pass();
+}
+
+Outcome BlocksWaitForTheirStream() {
+  PROBE_WORDS(words, 8);
+  PROBE_STREAM(busy, cudaStreamNonBlocking);
+  PROBE_STREAM(other, cudaStreamNonBlocking);
+  cudaMemPool_t pool = nullptr;
+  PROBE_PASSES(MakePool(&pool));
+  uint64_t bytes = ~uint64_t{0};
+  int no = 0;
+  PROBE_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &bytes));
+  PROBE_CALL(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &no));
+  void* first = nullptr;
+  void* second = nullptr;
+  PROBE_CALL(cudaMallocFromPoolAsync(&first, kBytes, pool, busy));
+  PROBE_CALL(cuStreamWaitValue64(busy, Pointer(words), 1, kGeq));
+  PROBE_CALL(cudaFreeAsync(first, busy));
+  PROBE_CALL(cudaMallocFromPoolAsync(&second, kBytes, pool, other));
+  PROBE_HOLDS(first != second, "a block came back before its stream had freed it");
+  StoreWord(words, 1);
+  PROBE_CALL(cudaStreamSynchronize(busy));
+  return Pass();
+}
+
+Outcome WhatPoolPointersSay() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaMemPool_t pool = nullptr;
+  void* device = nullptr;
+  PROBE_CALL(cudaDeviceGetDefaultMemPool(&pool, 0));
+  PROBE_CALL(cudaMallocAsync(&device, 4096, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  cudaPointerAttributes attributes;
+  PROBE_CALL(cudaPointerGetAttributes(&attributes, device));
+  PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
+              "a pool's memory is not said to be the device's");
+  CUmemoryPool owner = nullptr;
+  PROBE_CALL(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, Pointer(device)));
+  PROBE_HOLDS(owner == pool, "a pointer does not name its pool");
+  PROBE_CALL(cudaFree(device));  // not in a stream's order, which is allowed
+  PROBE_HOLDS(cudaFreeAsync(device, stream) != cudaSuccess, "a block was freed twice");
+  static_cast<void>(cudaGetLastError());
+  PROBE_HOLDS(cudaMemPoolDestroy(pool) != cudaSuccess, "a default pool was destroyed");
+  return Pass();
+}
+
+Outcome CurrentPools() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  cudaMemPool_t standard = nullptr;
+  cudaMemPool_t pool = nullptr;
+  cudaMemPool_t current = nullptr;
+  void* device = nullptr;
+  uint64_t used = 0;
+  PROBE_PASSES(MakePool(&pool));
+  PROBE_CALL(cudaDeviceGetDefaultMemPool(&standard, 0));
+  PROBE_CALL(cudaDeviceSetMemPool(0, pool));
+  PROBE_CALL(cudaMallocAsync(&device, kBytes, stream));
+  PROBE_PASSES(Bytes(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+  PROBE_HOLDS(used >= kBytes, "memory did not come from the current pool");
+  PROBE_CALL(cudaMemPoolDestroy(pool));
+  PROBE_CALL(cudaDeviceGetMemPool(&current, 0));
+  PROBE_HOLDS(current == standard, "a destroyed pool stayed the current one");
+  PROBE_CALL(cudaMemsetAsync(device, 1, kBytes, stream));  // its blocks live on
+  PROBE_CALL(cudaFreeAsync(device, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  return Pass();
+}
+
+Outcome ManagedMemory() {
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  int managed = 0;
+  PROBE_CALL(cudaDeviceGetAttribute(&managed, cudaDevAttrConcurrentManagedAccess, 0));
+  if (managed == 0) return Skip("this GPU has no concurrent access to managed memory");
+  void* memory = nullptr;
+  PROBE_CALL(cudaMallocManaged(&memory, 4096, cudaMemAttachGlobal));
+  auto* const bytes = static_cast<unsigned char*>(memory);
+  bytes[0] = 1;
+  PROBE_CALL(cudaMemsetAsync(bytes + 1, 2, 4095, stream));
+  PROBE_CALL(cudaMemPrefetchAsync(memory, 4096, {cudaMemLocationTypeDevice, 0}, 0, stream));
+  PROBE_CALL(cudaStreamSynchronize(stream));
+  PROBE_HOLDS(bytes[0] == 1 && bytes[4095] == 2, "host and device do not share managed memory");
+  cudaPointerAttributes attributes;
+  PROBE_CALL(cudaPointerGetAttributes(&attributes, memory));
+  PROBE_HOLDS(attributes.type == cudaMemoryTypeManaged && attributes.hostPointer == memory &&
+                  attributes.devicePointer == memory,
+              "managed memory is not said to be managed");
+  cudaIpcMemHandle_t handle;
+  PROBE_HOLDS(cudaIpcGetMemHandle(&handle, memory) != cudaSuccess,
+              "managed memory gave a legacy handle");
+  static_cast<void>(cudaGetLastError());
+  PROBE_CALL(cudaFree(memory));
+  return Pass();
+}
+
+Outcome PinnedMemory() {
+  alignas(4096) static char registered[4096];
+  PROBE_PINNED_MEMORY(pinned, 4096);
+  PROBE_CALL(cudaHostRegister(registered, sizeof(registered), cudaHostRegisterDefault));
+  for (void* memory : {pinned, static_cast<void*>(registered)}) {
+    cudaPointerAttributes attributes;
+    void* device = nullptr;
+    PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(memory) + 8));
+    PROBE_HOLDS(attributes.type == cudaMemoryTypeHost && attributes.devicePointer != nullptr,
+                "pinned memory is not said to be the host's");
+    PROBE_CALL(cudaHostGetDevicePointer(&device, memory, 0));
+    cudaIpcMemHandle_t handle;
+    PROBE_HOLDS(cudaIpcGetMemHandle(&handle, device) != cudaSuccess,
+                "pinned memory gave a legacy handle");
+    static_cast<void>(cudaGetLastError());
+  }
+  PROBE_CALL(cudaHostUnregister(registered));
+  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "the program's own memory was freed");
+  static_cast<void>(cudaGetLastError());
+  PROBE_CALL(cudaFreeHost(pinned));
+  return Pass();
+}
+
+}  // namespace
+
+std::vector<Check> PoolChecks() {
+  return {
+      {"pool_counts", "a pool says what it has reserved and what is in use", PoolsCount},
+      {"pool_keeps", "a pool keeps what is below its threshold, for its streams", PoolsKeep},
+      {"pool_block_waits", "a freed block serves another stream only after the free",
+       BlocksWaitForTheirStream},
+      {"pool_pointers", "a pool's memory is the device's, names its pool, may be freed either way",
+       WhatPoolPointersSay},
+      {"pool_current", "a device's current pool can be changed; its blocks outlive a pool",
+       CurrentPools},
+      {"managed_memory", "host and device share managed memory, which cannot be exported",
+       ManagedMemory},
+      {"pinned_memory", "pinned and registered memory is the host's, and cannot be exported",
+       PinnedMemory},
+  };
+}
+
+}  // namespace mccs::probe
