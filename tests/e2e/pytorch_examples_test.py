@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: what is computed over us is what Gloo and a single process compute."""
+import signal
 import unittest
 
 from lab_world import ROOT, Lab, cases
@@ -48,6 +49,19 @@ class Examples(unittest.TestCase):
                               timeout=PATIENCE_S)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("losses agree", result.stdout)
+
+    def test_a_nan_in_an_input_ends_the_process_where_the_check_is_on(self):
+        script = ("import torch, torch.distributed as dist; dist.init_process_group('nccl'); "
+                  "x = torch.ones(1000, device='cuda'); dist.all_reduce(x); x[17] = float('nan'); "
+                  "dist.all_reduce(x); torch.cuda.synchronize(); print('unnoticed')")
+        for check in (1, 0):
+            result = self.lab.run("python", "-c", script, options=("--ranks", 1), timeout=PATIENCE_S,
+                                  env=pytorch_environment(TORCH_NCCL_NAN_CHECK=str(check)))
+            if check:
+                self.assertEqual(result.returncode, 128 + signal.SIGABRT, result.stdout + result.stderr)
+                self.assertIn("checkForNaN found a NaN", result.stderr)
+            else:
+                self.assertIn("unnoticed", result.stdout, result.stderr)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ SUITE = ROOT / "tests/e2e/pytorch_suite.py"
 ALL = os.environ.get("MCCS_TEST_PYTORCH") == "all"
 EVERY = {2: 1, 4: 1} if ALL else {2: 4, 4: 16}
 # The suite's own patience with one test, and ours with all of them.
-TEST_TIMEOUT_S = 120
+TEST_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 4 * 3600
 
 # What cannot pass here, and why.
