@@ -56,14 +56,17 @@ constexpr bool HasRoot(OpKind kind) {
   return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
 }
 
-// Elements that a collective reads and writes on one rank; 0: that side's pointer is not looked at.
+// Point to point: one other rank is named as the peer.
+constexpr bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+// Elements that a call reads and writes on one rank; 0: that side's pointer is not looked at.
 struct Sides {
   uint64_t input = 0;
   uint64_t output = 0;
 };
 
 // `count` as the call's argument says. REQUIRES: count × ranks fits 64 bits. Both sides are 0 for
-// kinds that are no collective of this table.
+// kinds that are not in this table.
 constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_root) {
   switch (kind) {
     case OpKind::kAllReduce:
@@ -76,6 +79,10 @@ constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_roo
       return {is_root ? count : 0, count};
     case OpKind::kReduce:
       return {count, is_root ? count : 0};
+    case OpKind::kSend:
+      return {count, 0};
+    case OpKind::kRecv:
+      return {0, count};
     default:
       return {};
   }

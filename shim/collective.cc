@@ -46,7 +46,16 @@ absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) 
     return Bad(call, "root ", call.extras.root, " is not a rank of the communicator, which has ",
                comm.ranks());
   }
+  if (IsMessage(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
+    return Bad(call, "peer ", call.extras.peer, " is not a rank of the communicator, which has ",
+               comm.ranks());
+  }
   return absl::OkStatus();
+}
+
+int RootOrPeer(const CollectiveCall& call) {
+  if (IsMessage(call.kind)) return call.extras.peer;
+  return HasRoot(call.kind) ? call.extras.root : 0;
 }
 
 // The call's operator, where it is one that the program made.
@@ -149,7 +158,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
-  if (call.payload.count == 0) return absl::OkStatus();
+  if (call.payload.count == 0 && !IsMessage(call.kind)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
   if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call, "sendbuff is NULL");
   if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call, "recvbuff is NULL");
@@ -158,7 +167,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   record.op = call.kind;
   record.type = static_cast<DataType>(call.payload.type);
   record.redop = Reduces(call.kind) ? WireOp(call.extras.op) : ReduceOp::kSum;
-  record.root_or_peer = HasRoot(call.kind) ? call.extras.root : 0;
+  record.root_or_peer = RootOrPeer(call);
   record.count = call.payload.count;
   record.deadline_us = options.deadline_us;
   record.priority = options.priority;

@@ -1,4 +1,4 @@
-// From the arguments of a collective call to its work record.
+// From the arguments of a collective, send or receive to its work record.
 #ifndef MCCS_SHIM_COLLECTIVE_H_
 #define MCCS_SHIM_COLLECTIVE_H_
 
@@ -25,6 +25,7 @@ struct CollectiveCall {
   struct Extras {
     int op = ncclSum;  // ncclRedOp_t
     int root = 0;
+    int peer = 0;
   };
 
   std::string_view function;  // "ncclAllReduce"
@@ -37,8 +38,9 @@ struct CollectiveCall {
 };
 
 // Checks every argument, names the buffers as the daemon knows them and adds the operation to this
-// thread's group; outside of one, hands it over at once. A call with a count of zero is checked and
-// done. Never waits for the work itself.
+// thread's group; outside of one, hands it over at once. A collective with a count of zero is
+// checked and done; a send or receive without elements has its other end, and is posted. Never
+// waits for the work itself.
 ncclResult_t Post(const CollectiveCall& call);
 
 }  // namespace mccs::shim

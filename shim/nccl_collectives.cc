@@ -8,7 +8,7 @@ using mccs::OpKind;
 
 // Defines ncclNAME with these parameters, which the communicator and the stream follow as in all
 // collectives. The rest tells what of them is the call's payload {send, recv, count, type} and,
-// where it has any, what are its extras {.op, .root}.
+// where it has any, what are its extras {.op, .root, .peer}.
 #define MCCS_CALL(name, kind, parameters, ...)                                \
   MCCS_EXPORT ncclResult_t pnccl##name(MCCS_LIST parameters, ncclComm_t comm, \
                                        cudaStream_t stream) {                 \
@@ -52,3 +52,9 @@ MCCS_COLLECTIVE(Reduce, OpKind::kReduce,
 
 MCCS_CALL(Bcast, OpKind::kBroadcast, (void* buffer, size_t count, ncclDataType_t type, int root),
           {buffer, buffer, count, type}, {.root = root});
+
+MCCS_CALL(Send, OpKind::kSend, (const void* buffer, size_t count, ncclDataType_t type, int peer),
+          {buffer, nullptr, count, type}, {.peer = peer});
+
+MCCS_CALL(Recv, OpKind::kRecv, (void* buffer, size_t count, ncclDataType_t type, int peer),
+          {nullptr, buffer, count, type}, {.peer = peer});

@@ -10,7 +10,7 @@
 namespace {
 
 constexpr char kLater[] =
-    "this release carries AllReduce, AllGather, ReduceScatter, Broadcast and Reduce";
+    "this release carries AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Send and Recv";
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
@@ -56,8 +56,6 @@ MCCS_ALSO_WEAK(ncclCommRevoke);
 MCCS_REFUSED(ncclAlltoAll, kLater);
 MCCS_REFUSED(ncclGather, kLater);
 MCCS_REFUSED(ncclScatter, kLater);
-MCCS_REFUSED(ncclSend, kLater);
-MCCS_REFUSED(ncclRecv, kLater);
 MCCS_REFUSED(ncclAlltoAllConfig, kLater);
 MCCS_REFUSED(ncclGatherConfig, kLater);
 MCCS_REFUSED(ncclScatterConfig, kLater);

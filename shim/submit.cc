@@ -124,6 +124,7 @@ void GroupWork::Unlock() {
 absl::Status GroupWork::CheckAll() {
   for (Batch& batch : batches_) {
     MCCS_RETURN_IF_ERROR(batch.comm->CheckUsable());
+    MCCS_RETURN_IF_ERROR(CheckSelfMessages(batch));
     if (batch.streams.size() > wire::kReadySlots) {
       return absl::FailedPreconditionError(absl::StrCat(
           "a group uses ", batch.streams.size(), " streams with one communicator; at most ",
@@ -138,6 +139,20 @@ absl::Status GroupWork::CheckAll() {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
+  int unmatched = 0;  // sends less receives
+  for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
+    const wire::WorkRecord& record = operations_[i].record;
+    if (!IsMessage(record.op) || record.root_or_peer != batch.comm->rank()) continue;
+    unmatched += record.op == OpKind::kSend ? 1 : -1;
+  }
+  if (unmatched == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "rank ", batch.comm->rank(), unmatched > 0 ? " sends to itself" : " receives from itself",
+      " without the matching ", unmatched > 0 ? "ncclRecv" : "ncclSend",
+      " in the same group: put both between ncclGroupStart and ncclGroupEnd"));
 }
 
 absl::Status GroupWork::WriteReady(Batch& batch) {

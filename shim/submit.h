@@ -62,6 +62,8 @@ class GroupWork {
   void Lock();
   void Unlock();
   absl::Status CheckAll();
+  // What a rank sends to itself must be received in the same group: nothing else could end it.
+  absl::Status CheckSelfMessages(const Batch& batch) const;
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
   absl::Status PushAll();

@@ -57,7 +57,7 @@ bool Communicator::LeaveTheDrained() {
   bool moved = false;
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
-    if (front.ok() && *front != nullptr) {
+    if (front.ok() && (*front != nullptr || draining.port->HasMessages())) {
       draining_.push_back(draining);
       continue;
     }
@@ -71,14 +71,16 @@ bool Communicator::LeaveTheDrained() {
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
   leaving_.push_back(local.port);
-  if (state_ == State::kActive && !loop_->running()) {
+  if (state_ == State::kActive && !loop_->running() && !local.port->HasMessages()) {
     Depart(local, why);
   } else if (state_ != State::kFailed) {
-    Fail(absl::UnavailableError(
-        absl::StrCat("rank ", local.rank.value(), " ", why,
-                     state_ == State::kActive
-                         ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
-                         : std::string(" while the communicator was forming"))));
+    std::string amid = " while the communicator was forming";
+    if (state_ == State::kActive) {
+      amid = loop_->running()
+                 ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
+                 : std::string(" with sends or receives that are not complete");
+    }
+    Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
   local.port = nullptr;
   LetGoOfTheLeaving();
@@ -93,12 +95,12 @@ absl::Status Communicator::Split(Splits::Call call) {
 }
 
 void Communicator::Depart(LocalRank& local, const std::string& why) {
-  departures_.push_back({local.rank, loop_->completed(), why});
-  peer::Message message;
-  message.mutable_departed()->set_rank(local.rank.value());
-  message.mutable_departed()->set_after_operation(loop_->completed());
-  message.mutable_departed()->set_why(why);
-  formation_.star->Broadcast(message);
+  const Departure departure{.rank = local.rank,
+                            .after = loop_->completed(),
+                            .why = why,
+                            .messages = messages_->CountsOf(local.rank)};
+  formation_.star->Broadcast(ToMessage(departure));
+  departures_.Add(departure);
   EndSplitsWithout(local.rank, why);
 }
 
@@ -108,8 +110,10 @@ void Communicator::EndSplitsWithout(Rank rank, const std::string& why) {
 }
 
 bool Communicator::LetGoOfTheLeaving() {
-  // A running operation, or one that failed with work still in the device, may use their buffers.
-  if (leaving_.empty() || (loop_ != nullptr && (loop_->running() || !loop_->quiescent())))
+  // A running operation may use their buffers; and after a failure the device and the lanes, until
+  // they are gone.
+  if (leaving_.empty()) return false;
+  if (loop_ != nullptr && (loop_->running() || !quiescent() || state_ == State::kFailed))
     return false;
   for (RankPort* port : std::exchange(leaving_, {})) port->LetGo();
   return true;
@@ -158,6 +162,7 @@ void Communicator::Activate() {
                                         .name = FormatCommId(id()),
                                         .patience_ns = patience_ns_,
                                         .look = [this] { return LookAtLocals(); }});
+  StartMessages();
   state_ = State::kActive;
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
@@ -168,23 +173,36 @@ void Communicator::Activate() {
   reporter_.Report(work(), failure_);
 }
 
+void Communicator::StartMessages() {
+  const MessageLoop::Options options{.layout = formation_.members->layout,
+                                     .self = formation_.members->self,
+                                     .slice_bytes = formation_.strategy->lanes.slot_bytes,
+                                     .open_lane = [lanes = formation_.lanes.get()](HostIndex host) {
+                                       return lanes->SendTo(kMessageChannel, host);
+                                     }};
+  messages_ = std::make_unique<MessageLoop>(*env_.device, options, locals_);
+  formation_.lanes->SetMessageListener(
+      [this](HostIndex from, RecvLane& lane) { messages_->AddLane(from, lane); });
+}
+
 bool Communicator::PollActive() {
   auto loop_moved = loop_->Poll();
-  if (!loop_moved.ok()) {
-    Fail(loop_moved.status());
+  auto messages_moved = loop_moved.ok() ? messages_->Poll() : loop_moved;
+  if (!messages_moved.ok()) {
+    Fail(messages_moved.status());
     return true;
   }
-  bool moved = *loop_moved;
+  bool moved = *loop_moved || *messages_moved;
   moved |= LeaveTheDrained();
   auto lanes_moved = formation_.lanes->Poll();
   // When members leave and nobody here waits for anything, a lane is not worth a failure.
-  const bool parting = !departures_.empty() && !loop_->wants_more();
+  const bool parting = !departures_.empty() && !loop_->wants_more() && !messages_->wants_more();
   if (!lanes_moved.ok() && !parting) {
     Fail(lanes_moved.status());
     return true;
   }
   moved |= lanes_moved.ok() && *lanes_moved;
-  if (absl::Status status = CheckDepartures(); !status.ok()) {
+  if (absl::Status status = departures_.Check(*loop_, *messages_); !status.ok()) {
     Fail(status);
     return true;
   }
@@ -212,20 +230,7 @@ peer::Entered Communicator::LookAtLocals() const {
   return entered;
 }
 
-absl::Status Communicator::CheckDepartures() const {
-  if (departures_.empty() || !loop_->wants_more()) return absl::OkStatus();
-  for (const Departure& departure : departures_) {
-    if (departure.after <= loop_->completed()) {
-      return absl::UnavailableError(absl::StrCat("operation #", loop_->completed() + 1,
-                                                 " cannot complete: rank ", departure.rank.value(),
-                                                 " ", departure.why));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// ---- What other hosts say
-// -------------------------------------------------------------------------
+// ---- What other hosts say -----------------------------------------------------------------------
 
 void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
   if (formation_.star != nullptr && formation_.star->leads())
@@ -283,12 +288,12 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
     return absl::DataLossError(absl::StrCat("host ", members.HostName(from), " says that rank ",
                                             departed.rank(), " left, which is not its to say"));
   }
-  if (Departed(rank)) return absl::OkStatus();
-  departures_.push_back(
-      {rank, departed.after_operation(), std::string(StatusFromPeer(0, departed.why()).message())});
-  EndSplitsWithout(rank, departures_.back().why);
+  if (departures_.Has(rank)) return absl::OkStatus();
+  Departure departure = DepartureFrom(departed);
+  EndSplitsWithout(rank, departure.why);
+  departures_.Add(std::move(departure));
   const std::vector<Rank>& ranks = members.layout.hosts[host.value()];
-  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return Departed(r); }))
+  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); }))
     return absl::OkStatus();
   // Once all its ranks have left, a host has done its part and may close its links.
   if (formation_.star->leads()) formation_.star->Excuse(host);
@@ -296,13 +301,7 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
   return absl::OkStatus();
 }
 
-bool Communicator::Departed(Rank rank) const {
-  return std::any_of(departures_.begin(), departures_.end(),
-                     [&](const Departure& d) { return d.rank == rank; });
-}
-
-// ---- The end
-// -------------------------------------------------------------------------------------
+// ---- The end ------------------------------------------------------------------------------------
 
 void Communicator::Fail(const absl::Status& why, bool tell_others) {
   if (state_ == State::kFailed || state_ == State::kClosed) return;
@@ -347,9 +346,10 @@ void Communicator::PartFromForming() {
 
 bool Communicator::PollClosing() {
   PartFromForming();
-  if (state_ == State::kFailed && loop_ != nullptr && loop_->quiescent()) {
+  if (state_ == State::kFailed && loop_ != nullptr && quiescent()) {
     work_at_end_ = work();
     loop_.reset();  // With the lanes, the last that points to tenants' memory.
+    messages_.reset();
     formation_.lanes.reset();
   }
   bool moved = false;
@@ -375,8 +375,7 @@ bool Communicator::PollClosing() {
   return true;
 }
 
-// ---- What it tells about itself
-// -------------------------------------------------------------------
+// ---- What it tells about itself -----------------------------------------------------------------
 
 Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
@@ -385,12 +384,13 @@ Urgency Communicator::urgency() const {
     case LoopState::kRunning:
       return Urgency::kSpin;
     case LoopState::kWaitingReady:
-      return Urgency::kBackOff;
+      return messages_->busy() ? Urgency::kSpin : Urgency::kBackOff;
     case LoopState::kIdle:
     case LoopState::kWaitingRanks:
       break;
   }
-  return Urgency::kSleep;
+  if (messages_->busy()) return Urgency::kSpin;
+  return messages_->awaits_streams() ? Urgency::kBackOff : Urgency::kSleep;
 }
 
 MonotonicNs Communicator::NextDeadline() const {
@@ -398,7 +398,7 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kForming:
       return forming_->NextDeadline();
     case State::kActive:
-      return std::min({reporter_.NextDeadline(loop_->completed()), formation_.lanes->NextDeadline(),
+      return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
                        watcher_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
@@ -411,8 +411,8 @@ MonotonicNs Communicator::NextDeadline() const {
 
 WorkDone Communicator::work() const {
   if (loop_ == nullptr) return work_at_end_;
-  return {.operations = loop_->completed(),
-          .bytes = loop_->bytes(),
+  return {.operations = loop_->completed() + messages_->completed(),
+          .bytes = loop_->bytes() + messages_->bytes(),
           .with_options = loop_->with_options()};
 }
 

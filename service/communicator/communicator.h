@@ -6,8 +6,8 @@
 //                                                               in flight
 //
 // A rank leaves by Destroy, Abort or the death of its process. Its departure has a number: the last
-// operation that it took part in. Operations up to it complete; the first one after it fails the
-// communicator on every rank, with the reason.
+// operation that it took part in (departures.h). Operations up to it complete; the first one after
+// it fails the communicator on every rank, with the reason.
 //
 // OWNER: CommunicatorTable. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
@@ -23,6 +23,7 @@
 #include "base/ids.h"
 #include "proto/unique_id.h"
 #include "service/communicator/communicator_environment.h"
+#include "service/communicator/departures.h"
 #include "service/communicator/forming.h"
 #include "service/communicator/hang_watcher.h"
 #include "service/communicator/operation_loop.h"
@@ -84,18 +85,14 @@ class Communicator {
   bool has_lanes() const { return formation_.lanes != nullptr; }
   const Secret& secret() const { return secret_; }
   const std::string& tenant() const { return tenant_; }
-  bool quiescent() const { return loop_ == nullptr || loop_->quiescent(); }
+  bool quiescent() const {
+    return loop_ == nullptr || (loop_->quiescent() && messages_->quiescent());
+  }
   Urgency urgency() const;
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
 
  private:
-  struct Departure {
-    Rank rank;
-    uint64_t after = 0;
-    std::string why;
-  };
-
   // A rank that leaves once its posted work is done.
   struct Draining {
     RankPort* port;
@@ -111,15 +108,14 @@ class Communicator {
   void PartFromForming();
   void Hear(const StarMessage& message);
   absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
-  bool Departed(Rank rank) const;
 
   void Activate();
   // Whether the local ranks have entered the operation that runs or comes next.
   peer::Entered LookAtLocals() const;
+  void StartMessages();
 
   void Fail(const absl::Status& why, bool tell_others = true);
   void Depart(LocalRank& local, const std::string& why);
-  absl::Status CheckDepartures() const;
   void EndSplitsWithout(Rank rank, const std::string& why);
   // True when there were any.
   bool LetGoOfTheLeaving();
@@ -137,9 +133,10 @@ class Communicator {
   Formation formation_;
   std::unique_ptr<Forming> forming_;  // in kForming
   std::unique_ptr<OperationLoop> loop_;
-  const int64_t patience_ns_;           // of the hang watcher
-  std::optional<HangWatcher> watcher_;  // from kActive on
-  std::vector<Departure> departures_;
+  const int64_t patience_ns_;              // of the hang watcher
+  std::optional<HangWatcher> watcher_;     // from kActive on
+  std::unique_ptr<MessageLoop> messages_;  // as long as loop_
+  Departures departures_;
   Splits splits_;
   absl::Status failure_;
   MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun

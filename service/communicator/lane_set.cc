@@ -34,7 +34,7 @@ absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const uint16_t port =
       strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
   MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
-  Open(id, next, port);
+  Open(id, next, port, FirstDial::kMustSucceed);
   ++ring_lanes_;
   return absl::OkStatus();
 }
@@ -61,10 +61,11 @@ SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
   if (auto known = outgoing_by_key_.find({channel, peer}); known != outgoing_by_key_.end()) {
     return &known->second->lane();
   }
-  return &Open(channel, peer, /*source_port=*/0).lane();
+  return &Open(channel, peer, /*source_port=*/0, FirstDial::kPatient).lane();
 }
 
-OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_port) {
+OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_port,
+                            FirstDial first) {
   const DialOptions dial{
       .to = options_.hosts[static_cast<size_t>(peer.value())],
       .connect = {.source_host = options_.source_host, .source_port = source_port},
@@ -76,7 +77,7 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_p
                    .to_host = peer},
       .secret = options_.secret};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
-      options_.access, dial, options_.transport->MakeSendLane(options_.strategy.lanes)));
+      options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes)));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
   idle_ = false;
@@ -103,7 +104,15 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
       *options_.access.clock, origin, std::move(slots), std::move(lane)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
   if (excused_[static_cast<size_t>(peer.value())]) incoming.Excuse();
+  if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());
   return &incoming;
+}
+
+void LaneSet::SetMessageListener(MessageListener listener) {
+  message_listener_ = std::move(listener);
+  for (const auto& lane : incoming_) {
+    if (lane->channel() == kMessageChannel) message_listener_(lane->peer(), lane->lane());
+  }
 }
 
 absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {

@@ -16,6 +16,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -58,6 +59,11 @@ class LaneSet final : public LaneDirectory {
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
 
+  // `listener` hears of every lane for messages that comes from another host, those that are there
+  // already included.
+  using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
+  void SetMessageListener(MessageListener listener);
+
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
   // none that may be.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -89,7 +95,7 @@ class LaneSet final : public LaneDirectory {
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
   // Whether a lane of `channel` with `peer` may be.
   bool MayBe(ChannelId channel, HostIndex peer) const;
-  OutgoingLane& Open(ChannelId channel, HostIndex peer, uint16_t source_port);
+  OutgoingLane& Open(ChannelId channel, HostIndex peer, uint16_t source_port, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
@@ -102,7 +108,8 @@ class LaneSet final : public LaneDirectory {
   Table<OutgoingLane*> outgoing_by_key_;
   Table<IncomingLane*> incoming_by_key_;
   Table<std::unique_ptr<DeviceMemory>> staging_;
-  std::vector<bool> excused_;    // by HostIndex
+  std::vector<bool> excused_;  // by HostIndex
+  MessageListener message_listener_;
   uint64_t memory_bytes_ = 0;    // slots and staging
   absl::Status refused_memory_;  // for a lane that a peer opened
   bool idle_ = false;            // the last Poll moved nothing

@@ -20,12 +20,6 @@
 
 namespace mccs {
 
-// A local rank and what serves it. `port` is null once the rank has left.
-struct LocalRank {
-  Rank rank;
-  RankPort* port = nullptr;
-};
-
 // Why the loop does nothing right now; decides how the engine may wait.
 enum class LoopState : uint8_t {
   kIdle,          // no local rank has posted anything

@@ -39,9 +39,9 @@ MonotonicNs LanePatience::deadline() const {
 
 // ---- Out of this host ---------------------------------------------------------------------------
 
-OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial,
+OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
                            std::unique_ptr<SendLane> lane)
-    : access_(access), options_(dial), lane_(std::move(lane)) {
+    : access_(access), options_(dial), first_(first), lane_(std::move(lane)) {
   MCCS_CHECK(lane_ != nullptr);
   StartDial();
 }
@@ -51,10 +51,9 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     MCCS_ASSIGN_OR_RETURN(const bool came, PollDial());
     *moved |= came;
   }
-  if (!attached_) return absl::OkStatus();
-  *moved |= lane_->Poll();
+  if (attached_) *moved |= lane_->Poll();
   if (excused_) return absl::OkStatus();
-  const absl::Status status = lane_->status();
+  const absl::Status status = Trouble();
   const MonotonicNs now = access_.clock->Now();
   if (absl::IsUnavailable(status) && dial_ == nullptr && now >= dial_again_at_) {
     StartDial();
@@ -66,11 +65,16 @@ absl::Status OutgoingLane::Poll(bool* moved) {
   return absl::OkStatus();
 }
 
+absl::Status OutgoingLane::Trouble() const { return attached_ ? lane_->status() : first_failure_; }
+
 absl::StatusOr<bool> OutgoingLane::PollDial() {
   auto connection = dial_->Poll();
   if (!connection.ok()) {
     dial_.reset();
-    if (!attached_) return connection.status();
+    if (!attached_) {
+      if (first_ == FirstDial::kMustSucceed) return connection.status();
+      first_failure_ = absl::UnavailableError(connection.status().message());
+    }
     dial_again_at_ = access_.clock->Now() + kDialAgainNs;
     return false;
   }
@@ -89,9 +93,8 @@ void OutgoingLane::Excuse() {
 }
 
 MonotonicNs OutgoingLane::NextDeadline() const {
-  // A first connection has the dial's own patience, a later one the lane's.
-  if (!attached_) return dial_ != nullptr ? dial_->deadline() : kNever;
-  if (!patience_.waiting()) return kNever;
+  // A first dial has its own patience, what comes after it the lane's.
+  if (!patience_.waiting()) return !attached_ && dial_ != nullptr ? dial_->deadline() : kNever;
   return dial_ != nullptr ? patience_.deadline() : std::min(patience_.deadline(), dial_again_at_);
 }
 

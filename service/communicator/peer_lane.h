@@ -9,6 +9,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_
 #define MCCS_SERVICE_COMMUNICATOR_PEER_LANE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -39,10 +40,17 @@ class LanePatience {
   MonotonicNs broken_at_ = 0;
 };
 
+// What a first connection that does not come about means.
+enum class FirstDial : uint8_t {
+  kMustSucceed,  // while the communicator forms: its peer awaits it
+  kPatient,      // later: the peer may just have failed, and its reason be on the way over the star
+};
+
 class OutgoingLane {
  public:
   // Starts to dial as `dial` says; its preamble names the lane. REQUIRES: `lane` is not null.
-  OutgoingLane(const PeerAccess& access, const DialOptions& dial, std::unique_ptr<SendLane> lane);
+  OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
+               std::unique_ptr<SendLane> lane);
 
   SendLane& lane() { return *lane_; }
   const SendLane& lane() const { return *lane_; }
@@ -68,10 +76,14 @@ class OutgoingLane {
  private:
   // True when a connection came.
   absl::StatusOr<bool> PollDial();
+  // Why the lane has no connection; OK while it has, or its first one is on the way.
+  absl::Status Trouble() const;
   void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
 
   const PeerAccess access_;
   const DialOptions options_;
+  const FirstDial first_;
+  absl::Status first_failure_;  // of kPatient
   std::unique_ptr<SendLane> lane_;
   std::unique_ptr<Dial> dial_;
   bool attached_ = false;

@@ -85,6 +85,12 @@ class RankPort {
   virtual void LetGo() = 0;
 };
 
+// A local rank and what serves it. `port` is null once the rank has left.
+struct LocalRank {
+  Rank rank;
+  RankPort* port = nullptr;
+};
+
 }  // namespace mccs
 
 #endif  // MCCS_SERVICE_COMMUNICATOR_RANK_PORT_H_

@@ -21,8 +21,6 @@ Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
                  rank.value() == record.root_or_peer);
 }
 
-bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
-
 bool Served(OpKind kind) {
   return (kind >= OpKind::kAllReduce && kind <= OpKind::kReduce) || IsMessage(kind);
 }

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace mccs {
-namespace {
-
-constexpr float kUnwritten = 1e9f;
-
-}  // namespace
 
 SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : world_(world) {
   for (int host : host_of_rank) {
@@ -94,6 +89,18 @@ void SimJob::Post(int r, OpKind kind, uint64_t count, int root) {
                                      .count = count,
                                      .send = RefOf(member, member.input),
                                      .recv = RefOf(member, member.output)});
+}
+
+void SimJob::Post(int r, const Message& message) {
+  Member& member = members_[static_cast<size_t>(r)];
+  SimCall call{.kind = message.sends ? OpKind::kSend : OpKind::kRecv,
+               .root = message.peer,
+               .count = message.count};
+  if (message.more) call.flags = wire::kMoreInGroup;
+  wire::BufferRef& side = message.sends ? call.send : call.recv;
+  side = RefOf(member, message.sends ? member.input : member.output);
+  side.offset = message.at * sizeof(float);
+  member.tenant->Post(*member.rank, call);
 }
 
 void SimJob::PostAll(OpKind kind, uint64_t count, int root) {

@@ -40,8 +40,20 @@ class SimJob {
   // Posts the call on rank r.
   void Post(int r, OpKind kind, uint64_t count, int root = 0);
   void PostAll(OpKind kind, uint64_t count, int root = 0);
+  // A send or receive of rank r: `count` elements from `at` on of its input or output.
+  struct Message {
+    bool sends = true;
+    int peer = 0;
+    uint64_t at = 0;
+    uint64_t count = 0;
+    bool more = false;  // the next call of the rank belongs to the same group
+  };
+  void Post(int r, const Message& message);
   // All ranks have done everything they posted.
   bool Done() const;
+  float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }
+  // What Fill() leaves in the outputs.
+  static constexpr float kUnwritten = 1e9f;
   // Elements that are not what the call should have given, over all ranks.
   uint64_t Wrong(OpKind kind, uint64_t count, int root = 0) const;
 

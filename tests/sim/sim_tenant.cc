@@ -192,6 +192,7 @@ void SimTenant::Post(SimRank& rank, const SimCall& call) {
   record.op = call.kind;
   record.type = call.type;
   record.redop = call.redop;
+  record.flags = call.flags;
   record.root_or_peer = call.root;
   record.count = call.count;
   record.send = call.send;

@@ -67,8 +67,9 @@ struct SimCall {
   OpKind kind = OpKind::kAllReduce;
   DataType type = DataType::kFloat32;
   ReduceOp redop = ReduceOp::kSum;
-  int root = 0;
+  int root = 0;  // or peer
   uint64_t count = 0;
+  uint8_t flags = wire::kNoFlags;
   wire::BufferRef send{};
   wire::BufferRef recv{};
   uint64_t scalar = 0;  // kPreMulSum

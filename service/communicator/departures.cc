@@ -1,0 +1,57 @@
+#include "service/communicator/departures.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "service/communicator/peer_link.h"
+
+namespace mccs {
+
+peer::Message ToMessage(const Departure& departure) {
+  peer::Message message;
+  peer::Departed& departed = *message.mutable_departed();
+  departed.set_rank(departure.rank.value());
+  departed.set_after_operation(departure.after);
+  departed.set_why(departure.why);
+  for (const MessageCount& count : departure.messages) {
+    peer::MessageCount& entry = *departed.add_messages();
+    entry.set_peer(count.peer.value());
+    entry.set_sent(count.sent);
+    entry.set_received(count.received);
+  }
+  return message;
+}
+
+Departure DepartureFrom(const peer::Departed& departed) {
+  Departure departure{.rank = Rank(departed.rank()),
+                      .after = departed.after_operation(),
+                      .why = std::string(StatusFromPeer(0, departed.why()).message()),
+                      .messages = {}};
+  for (const peer::MessageCount& count : departed.messages()) {
+    departure.messages.push_back(
+        {.peer = Rank(count.peer()), .sent = count.sent(), .received = count.received()});
+  }
+  return departure;
+}
+
+bool Departures::Has(Rank rank) const {
+  return std::any_of(departures_.begin(), departures_.end(),
+                     [&](const Departure& d) { return d.rank == rank; });
+}
+
+absl::Status Departures::Check(const OperationLoop& operations, const MessageLoop& messages) const {
+  for (const Departure& departure : departures_) {
+    std::string call;
+    if (operations.wants_more() && departure.after <= operations.completed()) {
+      call = absl::StrCat("operation #", operations.completed() + 1);
+    } else if (messages.wants_more()) {
+      call = messages.DescribeUnanswered(departure.rank, departure.messages);
+    }
+    if (call.empty()) continue;
+    return absl::UnavailableError(
+        absl::StrCat(call, " cannot complete: rank ", departure.rank.value(), " ", departure.why));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

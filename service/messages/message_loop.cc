@@ -1,0 +1,141 @@
+#include "service/messages/message_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Calls taken from one rank in a turn; the others want theirs.
+constexpr int kCallsPerTurn = 64;
+
+}  // namespace
+
+MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalRank> ranks)
+    : options_(std::move(options)), ranks_(ranks), local_(device) {
+  host_of_.resize(static_cast<size_t>(options_.layout.rank_count()));
+  for (int h = 0; h < options_.layout.host_count(); ++h) {
+    for (Rank rank : options_.layout.hosts[static_cast<size_t>(h)]) {
+      host_of_[static_cast<size_t>(rank.value())] = HostIndex(h);
+    }
+  }
+  peers_.resize(options_.layout.hosts.size());
+}
+
+absl::StatusOr<bool> MessageLoop::Poll() {
+  bool moved = false;
+  for (const LocalRank& local : ranks_) {
+    if (local.port == nullptr) continue;
+    MCCS_ASSIGN_OR_RETURN(const bool took, TakeCalls(local));
+    moved |= took;
+  }
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
+  }
+  moved |= local_.Poll(done_);
+  CompleteAll();
+  return moved;
+}
+
+absl::StatusOr<bool> MessageLoop::TakeCalls(const LocalRank& local) {
+  for (int taken = 0; taken < kCallsPerTurn; ++taken) {
+    MCCS_ASSIGN_OR_RETURN(const PostedMessage* call, local.port->TakeMessage());
+    if (call == nullptr) return taken > 0;
+    MCCS_RETURN_IF_ERROR(Add(local, *call));
+  }
+  return true;
+}
+
+absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call) {
+  const bool sends = call.kind == OpKind::kSend;
+  const RankPair pair = sends ? RankPair{local.rank, call.peer} : RankPair{call.peer, local.rank};
+  const OpenMessage message{.call = &call,
+                            .port = local.port,
+                            .pair = pair,
+                            .number = ++(sends ? sends_ : receives_)[pair]};
+  const HostIndex host = host_of_[static_cast<size_t>(call.peer.value())];
+  return host == options_.self ? local_.Add(message) : PeerAt(host).Add(message);
+}
+
+PeerMessages& MessageLoop::PeerAt(HostIndex host) {
+  std::unique_ptr<PeerMessages>& peer = peers_[static_cast<size_t>(host.value())];
+  if (peer == nullptr) {
+    peer = std::make_unique<PeerMessages>(PeerMessages::Options{
+        .open = [this, host] { return options_.open_lane(host); },
+        .slice_bytes = options_.slice_bytes,
+        .may_send =
+            [this, host](const RankPair& pair) {
+              return HostOf(pair.source) == options_.self && HostOf(pair.destination) == host;
+            }});
+  }
+  return *peer;
+}
+
+std::optional<HostIndex> MessageLoop::HostOf(Rank rank) const {
+  const auto index = static_cast<size_t>(rank.value());
+  return rank.value() >= 0 && index < host_of_.size() ? std::optional(host_of_[index])
+                                                      : std::nullopt;
+}
+
+void MessageLoop::CompleteAll() {
+  for (const OpenMessage& message : done_) {
+    ++completed_;
+    bytes_ += message.bytes();
+    message.port->CompleteMessage(*message.call);
+  }
+  done_.clear();
+}
+
+// ---- What it does right now ---------------------------------------------------------------------
+
+bool MessageLoop::busy() const {
+  return local_.copying() || std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+           return peer != nullptr && peer->busy();
+         });
+}
+
+bool MessageLoop::awaits_streams() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& local) {
+    return local.port != nullptr && local.port->AwaitsStreams();
+  });
+}
+
+bool MessageLoop::wants_more() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& local) {
+    return local.port != nullptr && local.port->HasMessages();
+  });
+}
+
+// ---- Ranks that leave ---------------------------------------------------------------------------
+
+std::vector<MessageCount> MessageLoop::CountsOf(Rank rank) const {
+  absl::flat_hash_map<Rank, MessageCount> counts;
+  for (const auto& [pair, number] : sends_) {
+    if (pair.source == rank) counts[pair.destination].sent = number;
+  }
+  for (const auto& [pair, number] : receives_) {
+    if (pair.destination == rank) counts[pair.source].received = number;
+  }
+  std::vector<MessageCount> list;
+  for (auto& [peer, count] : counts) {
+    count.peer = peer;
+    list.push_back(count);
+  }
+  return list;
+}
+
+std::string MessageLoop::DescribeUnanswered(Rank rank,
+                                            const std::vector<MessageCount>& counts) const {
+  const HostIndex host = host_of_[static_cast<size_t>(rank.value())];
+  const OpenMessage* lost = nullptr;
+  if (host == options_.self) {
+    lost = local_.WaitingFor(rank);
+  } else if (const auto& peer = peers_[static_cast<size_t>(host.value())]; peer != nullptr) {
+    lost = peer->Unanswered(rank, counts);
+  }
+  return lost == nullptr ? std::string() : Describe(*lost);
+}
+
+}  // namespace mccs

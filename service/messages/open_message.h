@@ -1,0 +1,46 @@
+// One send or receive of a local rank, from its call to its completion.
+#ifndef MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
+#define MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "service/communicator/rank_port.h"
+#include "service/messages/message_tag.h"
+
+namespace mccs {
+
+struct OpenMessage {
+  const PostedMessage* call = nullptr;
+  RankPort* port = nullptr;  // whose call it is
+  RankPair pair;
+  uint64_t number = 0;  // within its pair
+
+  uint64_t bytes() const { return call->bytes(); }
+  std::byte* address() const { return call->address; }
+};
+
+// The other end's call, as it is known here.
+struct CounterCall {
+  DataType type = DataType::kInt8;
+  uint64_t count = 0;
+};
+
+// "send #3 of rank 0 to rank 2 count 1024 type float32".
+std::string Describe(const OpenMessage& message);
+
+// OK when the send and the receive that meet have the same bytes; types may differ, as for NCCL.
+// kFailedPrecondition with both calls otherwise. `ours` is either end.
+absl::Status CheckFit(const OpenMessage& ours, const CounterCall& theirs);
+
+// What one rank has posted to and for another so far.
+struct MessageCount {
+  Rank peer;
+  uint64_t sent = 0;
+  uint64_t received = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_

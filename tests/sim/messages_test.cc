@@ -1,0 +1,216 @@
+// Sends and receives through production daemons, over a simulated clock and network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 60;
+constexpr size_t kBytes = 1 << 20;
+constexpr uint64_t kElements = kBytes / sizeof(float);
+
+// One message of a group and where it lies at both ends.
+struct Planned {
+  int from = 0, to = 0;
+  uint64_t count = 0, from_at = 0, to_at = 0;
+};
+
+// Random messages that do not overlap where they arrive.
+std::vector<Planned> PlanGroup(std::mt19937_64& random, int ranks) {
+  std::vector<Planned> messages;
+  std::vector<uint64_t> filled(static_cast<size_t>(ranks), 0);
+  for (uint64_t n = random() % 12; n > 0; --n) {
+    Planned message{.from = static_cast<int>(random() % static_cast<uint64_t>(ranks)),
+                    .to = static_cast<int>(random() % static_cast<uint64_t>(ranks))};
+    message.count = random() % 4 == 0 ? 0 : random() % (random() % 2 == 0 ? 100 : 20'000);
+    message.from_at = random() % (kElements - message.count);
+    uint64_t& at = filled[static_cast<size_t>(message.to)];
+    message.to_at = at;
+    at += message.count;
+    messages.push_back(message);
+  }
+  return messages;
+}
+
+// Posts the group on every rank: sends and receives of a rank in any mix, those of one pair in the
+// order of `messages`.
+void PostGroup(SimJob& job, const std::vector<Planned>& messages, std::mt19937_64& random) {
+  for (int r = 0; r < job.ranks(); ++r) {
+    std::vector<SimJob::Message> sends, receives;
+    for (const Planned& m : messages) {
+      if (m.from == r) sends.push_back({true, m.to, m.from_at, m.count, true});
+      if (m.to == r) receives.push_back({false, m.from, m.to_at, m.count, true});
+    }
+    size_t s = 0, t = 0;
+    while (s < sends.size() || t < receives.size()) {
+      const bool send = t == receives.size() || (s < sends.size() && random() % 2 == 0);
+      SimJob::Message next = send ? sends[s++] : receives[t++];
+      next.more = s < sends.size() || t < receives.size();
+      job.Post(r, next);
+    }
+  }
+}
+
+uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& messages) {
+  uint64_t wrong = 0;
+  for (const Planned& m : messages) {
+    for (uint64_t i = 0; i < m.count; ++i) {
+      wrong += job.output(m.to, m.to_at + i) != SimJob::InputValue(m.from, m.from_at + i);
+    }
+  }
+  return wrong;
+}
+
+TEST(SimMessages, RandomGroupsArriveWhole) {
+  const std::vector<std::vector<int>> layouts = {
+      {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world(
+        {.seed = seed,
+         .hosts = 3,
+         .lanes = {.slots = 2 + static_cast<uint32_t>(random() % 4), .slot_bytes = 16u << 10},
+         .network = {}});
+    SimJob job(world, layouts[random() % layouts.size()], kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    for (int group = 0; group < 5; ++group) {
+      const std::vector<Planned> messages = PlanGroup(random, job.ranks());
+      PostGroup(job, messages, random);
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      ASSERT_EQ(WrongElements(job, messages), 0u);
+    }
+  }
+}
+
+TEST(SimMessages, CollectivesAndMessagesOfOneGroupPassEachOther) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    const uint64_t count = 30'000;
+    // Rank 0: {send, all-reduce}; rank 1: {all-reduce, receive}. The other way round the next time.
+    for (int sender : {0, 1}) {
+      job.Post(sender, {.sends = true, .peer = 1 - sender, .at = 50, .count = count, .more = true});
+      job.PostAll(OpKind::kAllReduce, 1000);
+      job.Post(1 - sender, {.sends = false, .peer = sender, .at = 100'000, .count = count});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    for (int receiver : {0, 1}) {
+      EXPECT_EQ(WrongElements(job, {{1 - receiver, receiver, count, 50, 100'000}}), 0u);
+    }
+  }
+}
+
+TEST(SimMessages, AReceiveThatIsLateHoldsUpNoOtherPair) {
+  SimWorld world({.seed = 3, .lanes = {.slots = 2, .slot_bytes = 16u << 10}, .network = {}});
+  SimJob job(world, {0, 0, 1, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kElements);
+  job.Post(0, {.sends = true, .peer = 2, .at = 0, .count = 200'000});  // far beyond the window
+  world.RunFor(kNsPerMs);
+  job.Post(1, {.sends = true, .peer = 3, .at = 0, .count = 200'000});
+  job.Post(3, {.sends = false, .peer = 1, .at = 0, .count = 200'000});
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(3).done() == 1 && job.rank(1).done() == 1; }));
+  EXPECT_EQ(job.rank(0).done(), 0u);
+  job.Post(2, {.sends = false, .peer = 0, .at = 0, .count = 200'000});
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  EXPECT_EQ(WrongElements(job, {{0, 2, 200'000, 0, 0}, {1, 3, 200'000, 0, 0}}), 0u);
+}
+
+TEST(SimMessages, ABrokenLaneIsOpenedAgainAndNothingIsLost) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    const std::vector<Planned> both = {{0, 1, 200'000, 0, 0}, {1, 0, 200'000, 7, 0}};
+    PostGroup(job, both, random);
+    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
+      const size_t colon = lane.local.find(':');
+      if (colon == std::string::npos) continue;
+      world.network().CutStream({world.host(0).address(),
+                                 static_cast<uint16_t>(std::stoi(lane.local.substr(colon + 1)))});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    EXPECT_EQ(WrongElements(job, both), 0u);
+  }
+}
+
+TEST(SimMessages, EndsThatDoNotFitAreNamedOnBothRanks) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
+    SimWorld world({.seed = 5, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 1000});
+    job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 999});
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    for (int r = 0; r < 2; ++r) {
+      EXPECT_THAT(job.rank(r).failure(), HasSubstr("send #1 of rank 0 to rank 1 count 1000"));
+      EXPECT_THAT(job.rank(r).failure(), HasSubstr("recv #1 of rank 1 from rank 0 count 999"));
+    }
+  }
+}
+
+TEST(SimMessages, WhatARankSentBeforeItLeftArrives) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 100});
+    job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 100});
+    job.tenant(0).Destroy(job.rank(0));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended && job.rank(1).done() == 1; }));
+    EXPECT_FALSE(job.rank(1).failed());
+    EXPECT_EQ(WrongElements(job, {{0, 1, 100, 0, 0}}), 0u);
+  }
+}
+
+TEST(SimMessages, AMessageForARankThatHasLeftFailsWithItsName) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
+    for (bool sends : {true, false}) {
+      SimWorld world({.seed = 8, .network = {}});
+      SimJob job(world, layout, kBytes);
+      ASSERT_TRUE(job.Form());
+      job.tenant(0).Destroy(job.rank(0));
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
+      job.Post(1, {.sends = sends, .peer = 0, .at = 0, .count = 100'000});
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }));
+      EXPECT_THAT(job.rank(1).failure(), HasSubstr(sends ? "send #1 of rank 1 to rank 0"
+                                                         : "recv #1 of rank 1 from rank 0"));
+      EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));
+    }
+  }
+}
+
+TEST(SimMessages, AnAbortInTheMiddleReleasesTheOtherEnd) {
+  SimWorld world({.seed = 9, .network = {}});
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kElements);
+  job.Post(0, {.sends = true, .peer = 1, .at = 0, .count = 200'000});
+  job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 200'000});
+  world.RunFor(200 * kNsPerUs);
+  job.tenant(0).Abort(job.rank(0));
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended && job.rank(1).failed(); }));
+  EXPECT_THAT(job.rank(1).failure(), HasSubstr("rank 0"));
+}
+
+}  // namespace
+}  // namespace mccs
