@@ -66,7 +66,8 @@ absl::Status Add(const char* function, Kind kind, ncclComm_t handle, const Range
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, Find(function, handle));
-  if (comm->registrations().Remove(kind, given)) return absl::OkStatus();
+  // NCCL gives NULL where it registers nothing, and takes it back.
+  if (given == nullptr || comm->registrations().Remove(kind, given)) return absl::OkStatus();
   return Bad(function, "this handle was not given by ",
              kind == Kind::kWindow ? "ncclCommWindowRegister" : "ncclCommRegister",
              " for this communicator, or was given back before");

@@ -32,7 +32,8 @@ TEST_F(RegistrationTest, HandlesAreOpaqueAndTakenBackOnce) {
   EXPECT_EQ(ncclCommDeregister(comms_[0], first), ncclSuccess);
   EXPECT_EQ(ncclCommDeregister(comms_[0], first), ncclInvalidArgument);
   EXPECT_EQ(ncclCommDeregister(comms_[0], second), ncclSuccess);
-  EXPECT_EQ(ncclCommDeregister(comms_[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDeregister(comms_[0], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommDeregister(nullptr, nullptr), ncclInvalidArgument);
 }
 
 TEST_F(RegistrationTest, WhatWasRegisteredMayBeFreedBeforeItIsTakenBack) {
