@@ -1,6 +1,8 @@
 #include "conformance/fixture.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace conformance {
 namespace {
@@ -16,9 +18,11 @@ IntBuffer::IntBuffer(Test& test, void* data, size_t count, cudaStream_t stream)
     : test_(test), data_(static_cast<int32_t*>(data)), count_(count), stream_(stream) {}
 
 void IntBuffer::Fill(int32_t value) {
-  host_.assign(count_, value);
-  CUDA_OK(test_, cudaMemcpyAsync(data_, host_.data(), count_ * sizeof(int32_t), cudaMemcpyDefault,
-                                 stream_));
+  if (!test_.ok()) return;
+  const size_t bytes = count_ * sizeof(int32_t);
+  if (host_ == nullptr) host_ = reinterpret_cast<int32_t*>(test_.NewHostMemory(bytes));
+  std::fill_n(host_, count_, value);
+  CUDA_OK(test_, cudaMemcpyAsync(data_, host_, bytes, cudaMemcpyDefault, stream_));
 }
 
 bool IntBuffer::Expect(int32_t value, const char* what, const Location& where) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "conformance/checked_call.h"
 #include "conformance/test.h"
@@ -35,7 +34,7 @@ class IntBuffer {
   int32_t* data_;
   size_t count_;
   cudaStream_t stream_;
-  std::vector<int32_t> host_;
+  int32_t* host_ = nullptr;  // what Fill copies from; the test's, for as long as a copy may run
 };
 
 // Two of them, for one operation.

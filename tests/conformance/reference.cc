@@ -17,11 +17,7 @@ constexpr double kLargestSum = 1e6;
 
 bool IsFloat(const Call& call) { return call.type->kind == NumberKind::kFloat; }
 
-// Where an element of the result comes from: the same index of each rank's input, or one rank's.
-struct Source {
-  int rank = 0;      // of what is moved
-  size_t index = 0;  // in the send buffer
-};
+}  // namespace
 
 Source Trace(const Call& call, int rank, size_t index) {
   const size_t count = std::max<size_t>(call.count, 1);
@@ -44,8 +40,6 @@ Source Trace(const Call& call, int rank, size_t index) {
   }
   return {};
 }
-
-}  // namespace
 
 uint64_t Scramble(uint64_t value) {
   // The finaliser of splitmix64.

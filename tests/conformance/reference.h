@@ -44,6 +44,14 @@ inline bool IsUserOperator(ncclRedOp_t op) { return op >= ncclNumOps; }
 // REQUIRES: it is within the type's range.
 double RoundTo(const ElementType& type, double value);
 
+// Where an element of rank's result comes from: the same index of each rank's input where the call
+// reduces, else one rank's.
+struct Source {
+  int rank = 0;      // of what is moved
+  size_t index = 0;  // in the send buffer
+};
+Source Trace(const Call& call, int rank, size_t index);
+
 // What rank's receive buffer must have at `index`.
 double Expected(const Call& call, const Inputs& inputs, int ranks, int rank, size_t index);
 

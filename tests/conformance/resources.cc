@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
 namespace conformance {
 namespace {
 
+constexpr size_t kPageBytes = 4096;
 constexpr auto kGatePause = std::chrono::microseconds(200);
 // A gate that nobody opens must not hold up the device for ever.
 constexpr auto kGateLimit = std::chrono::seconds(100);
+
+constexpr auto kDrainLimit = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -74,14 +78,35 @@ DeviceBuffer Resources::NewBuffer(size_t bytes) {
   return {static_cast<std::byte*>(data), bytes};
 }
 
+std::byte* Resources::NewHostMemory(size_t bytes) {
+  const size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, pages * kPageBytes));
+  if (memory != nullptr) host_memory_.push_back(memory);
+  return memory;
+}
+
 void Resources::OpenGates() {
   for (const auto& gate : gates_) gate->Open();
 }
 
 void Resources::FreeAll() {
   cudaSetDevice(device_);
+  // What was enqueued may still read and write what is freed here. A test that failed has ended its
+  // communicators before; should a stream hang all the same, freeing cannot make it worse.
+  const auto deadline = std::chrono::steady_clock::now() + kDrainLimit;
+  for (cudaStream_t stream : streams_) {
+    while (cudaStreamQuery(stream) == cudaErrorNotReady &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(kGatePause);
+    }
+  }
   for (cudaStream_t stream : std::exchange(streams_, {})) cudaStreamDestroy(stream);
   for (std::byte* buffer : std::exchange(buffers_, {})) cudaFree(buffer);
+  for (std::byte* memory : std::exchange(host_memory_, {})) {
+    cudaHostUnregister(memory);
+    std::free(memory);
+  }
+  cudaGetLastError();  // of what was not registered
 }
 
 }  // namespace conformance

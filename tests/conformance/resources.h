@@ -71,6 +71,9 @@ class Resources {
   // Null when CUDA refuses.
   cudaStream_t NewStream(unsigned flags);
   DeviceBuffer NewBuffer(size_t bytes);
+  // Ordinary memory of the host, which stays until the device is through with it, also when the
+  // test ends early. Page-aligned; unregistered at the end where it was registered.
+  std::byte* NewHostMemory(size_t bytes);
   Gate* NewGate() { return gates_.emplace_back(std::make_unique<Gate>()).get(); }
 
   void OpenGates();
@@ -81,6 +84,7 @@ class Resources {
   const int device_;
   std::vector<cudaStream_t> streams_;
   std::vector<std::byte*> buffers_;
+  std::vector<std::byte*> host_memory_;
   std::vector<std::unique_ptr<Gate>> gates_;
 };
 

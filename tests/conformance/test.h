@@ -75,6 +75,8 @@ class Test {
   Outcome outcome() const { return outcome_; }
   const std::string& text() const { return text_; }
   void Fail(const std::string& text, const Location& where = Location::current());
+  // More about a failure that has been recorded.
+  void AddToFailure(const std::string& text) { text_ += text; }
   // REQUIRES: all ranks skip, or none.
   void Skip(const std::string& reason);
   bool Expect(bool condition, const std::string& what, const Location& where = Location::current());
@@ -132,6 +134,7 @@ class Test {
 
   cudaStream_t NewStream(unsigned flags = cudaStreamNonBlocking);
   DeviceBuffer NewBuffer(size_t bytes);
+  std::byte* NewHostMemory(size_t bytes) { return resources_.NewHostMemory(bytes); }
   // Holds back what is enqueued on `stream` after it.
   Gate* NewGate(cudaStream_t stream);
 

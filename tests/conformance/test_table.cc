@@ -15,6 +15,13 @@ TestTable ChosenTests(const Options& options) {
   AddZeroCountTests(&all);
   AddOperatorTests(&all);
   AddPointToPointTests(&all);
+  AddGraphTests(&all);
+  AddMemoryTests(&all);
+  AddVirtualMemoryTests(&all);
+  AddForkTests(&all);
+  AddOneProcessTests(&all);
+  AddBeyondNcclTests(&all);
+  AddLargeTests(&all);
   AddCollectiveTests(&all);
 
   TestTable chosen;

@@ -44,8 +44,14 @@ void AddConfigTests(TestTable* table);
 void AddZeroCountTests(TestTable* table);
 void AddOperatorTests(TestTable* table);
 void AddPointToPointTests(TestTable* table);
+void AddGraphTests(TestTable* table);
+void AddMemoryTests(TestTable* table);
+void AddVirtualMemoryTests(TestTable* table);
+void AddForkTests(TestTable* table);
+void AddOneProcessTests(TestTable* table);
+void AddBeyondNcclTests(TestTable* table);
+void AddLargeTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
-
 // What the options choose. The same in every process of a run.
 TestTable ChosenTests(const Options& options);
 

@@ -17,7 +17,14 @@ LEFT_OUT = (
     "use_before_it_is_ready",
     # Estimates.
     "groups/simulate_end",
+    # Capture, and memory that cannot be exported.
+    "/graphs/", "/virtual_memory/", "memory/pinned", "memory/registered", "memory/managed", "pool", "memory/kinds_mix",
+    "one_process/sends_and_receives", "one_process/split", "beyond_nccl/send_and_receive",
+    # Gigabytes of memory for minutes: by hand.
+    "/large/",
 )
+# Tried with one process per GPU only.
+ONE_LAYOUT = ("/memory/", "/registration/", "/fork/", "/one_process/", "/beyond_nccl/")
 
 
 class Conformance(unittest.TestCase):
@@ -30,22 +37,23 @@ class Conformance(unittest.TestCase):
         result = self.lab.run(program("conformance"), *arguments, options=options)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
-    def without_left_out(self):
-        return [word for name in LEFT_OUT for word in ("--exclude", name)]
+    def without_left_out(self, more=()):
+        return [word for name in (*LEFT_OUT, *more) for word in ("--exclude", name)]
 
     def test_one_process_per_gpu(self):
         self.assert_passes(*self.without_left_out())
 
     def test_several_gpus_per_process(self):
-        self.assert_passes("-g", 2, *self.without_left_out(), options=("--ranks-per-host", 2))
+        self.assert_passes("-g", 2, *self.without_left_out(ONE_LAYOUT), options=("--ranks-per-host", 2))
 
     def test_one_process_with_all_gpus_of_a_host(self):
-        result = self.lab.exec("h0", program("conformance"), *self.without_left_out())
+        result = self.lab.exec("h0", program("conformance"), *self.without_left_out(ONE_LAYOUT))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_what_is_left_out(self):
         if LEFT_OUT:
-            self.skipTest("not run, because the shim has not got them: " + ", ".join(LEFT_OUT))
+            self.skipTest("not run, because the shim has not got them, or they need too much here: " +
+                          ", ".join(LEFT_OUT) + "; with several GPUs per process also: " + ", ".join(ONE_LAYOUT))
 
 
 if __name__ == "__main__":

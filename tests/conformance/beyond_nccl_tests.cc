@@ -1,0 +1,191 @@
+// What NCCL leaves undefined and a managed service must not: calls that do not fit together end in
+// an error that names both, and a bad address hurts nobody.
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 50'000;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+
+// Rank 0 makes one call, the others another: all ranks must hear ncclInvalidUsage and a text with
+// both, and no stream may stay blocked.
+void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
+              const std::vector<std::string>& words) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  DeviceBuffer send = t.NewBuffer(kBytes * t.size());
+  DeviceBuffer receive = t.NewBuffer(kBytes * t.size());
+  const Call& call = t.is_root() ? of_root : of_others;
+  t.ok() && t.ExpectResult(ncclSuccess, Post(call, send.data, receive.data, comm, stream),
+                           ToText(call).c_str());
+  ncclResult_t state = ncclSuccess;
+  t.Until(
+      [&] {
+        NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
+        return state != ncclSuccess;
+      },
+      "an error of calls that do not fit together");
+  t.ExpectEqual(ncclInvalidUsage, state, "the asynchronous error");
+  const std::string text = t.ok() ? ncclGetLastError(comm) : "";
+  for (const std::string& word : words) {
+    EXPECT_THAT(t, text.find(word) != std::string::npos, "'" + word + "' in the text: " + text);
+  }
+  // The stream goes on, whether it says so as an error or not.
+  t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
+  t.Barrier();
+  t.Abort(comm);
+  Works(t, t.World());
+}
+
+Call Ordinary(Kind kind = Kind::kAllReduce) {
+  return {kind, &TypeOf(ncclInt32), ncclSum, kCount, 0};
+}
+
+void CollectivesDoNotFit(Test& t) {
+  DoNotFit(t, Ordinary(Kind::kAllReduce), Ordinary(Kind::kBroadcast), {"rank"});
+}
+
+void CountsDoNotFit(Test& t) {
+  Call other = Ordinary();
+  other.count = kCount / 2;
+  DoNotFit(t, Ordinary(), other, {std::to_string(kCount), std::to_string(kCount / 2)});
+}
+
+void TypesDoNotFit(Test& t) {
+  Call other = Ordinary();
+  other.type = &TypeOf(ncclFloat32);
+  DoNotFit(t, Ordinary(), other, {"int32", "float"});
+}
+
+void OperatorsDoNotFit(Test& t) {
+  Call other = Ordinary();
+  other.op = ncclMax;
+  DoNotFit(t, Ordinary(), other, {"sum", "max"});
+}
+
+void RootsDoNotFit(Test& t) {
+  Call other = Ordinary(Kind::kBroadcast);
+  other.root = 1;
+  DoNotFit(t, Ordinary(Kind::kBroadcast), other, {"root"});
+}
+
+void SendAndReceiveDoNotFit(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  DeviceBuffer buffer = t.NewBuffer(kBytes);
+  const int last = t.size() - 1;
+  if (t.is_root()) NCCL_OK(t, ncclSend(buffer.data, kCount, ncclInt32, last, comm, stream));
+  if (t.rank() == last) NCCL_OK(t, ncclRecv(buffer.data, kCount / 2, ncclInt32, 0, comm, stream));
+  if (t.is_root() || t.rank() == last) {
+    ncclResult_t state = ncclSuccess;
+    t.Until(
+        [&] {
+          NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
+          return state != ncclSuccess;
+        },
+        "an error of a send and a receive that do not fit together");
+    t.ExpectEqual(ncclInvalidUsage, state, "the asynchronous error");
+    t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
+  }
+  t.Barrier();
+  t.Abort(comm);
+  Works(t, t.World());
+}
+
+void Refuses(Test& t, void* send, void* receive, size_t count, const char* what) {
+  if (!t.ok()) return;
+  t.ExpectResult(ncclInvalidArgument,
+                 ncclAllReduce(send, receive, count, ncclInt32, ncclSum, t.World(), nullptr), what);
+  const char* last = t.ok() ? ncclGetLastError(t.World()) : "";
+  EXPECT_THAT(t, last != nullptr && *last != '\0', std::string("a text for ") + what);
+}
+
+void BuffersThatAreNoDeviceMemory(Test& t) {
+  t.World();
+  DeviceBuffer good = t.NewBuffer(kBytes);
+  std::vector<std::byte> host(kBytes);
+  Refuses(t, nullptr, good.data, kCount, "an all-reduce from null");
+  Refuses(t, good.data, nullptr, kCount, "an all-reduce into null");
+  Refuses(t, reinterpret_cast<void*>(uintptr_t{0x1000}), good.data, kCount,
+          "an all-reduce from an address that nobody has");
+  Refuses(t, reinterpret_cast<void*>(~uintptr_t{0} - 64), good.data, kCount,
+          "an all-reduce from the end of all addresses");
+  Works(t, t.World());
+}
+
+void BuffersThatAreTooSmall(Test& t) {
+  t.World();
+  DeviceBuffer small = t.NewBuffer(kBytes);
+  DeviceBuffer good = t.NewBuffer(64 * kBytes);
+  Refuses(t, small.data, good.data, 64 * kCount, "an all-reduce past the end of its input");
+  Refuses(t, good.data, small.data, 64 * kCount, "an all-reduce past the end of its output");
+  Refuses(t, good.data, good.data, ~size_t{0} / 2, "an all-reduce of more bytes than there are");
+  Refuses(t, good.data, good.data, ~size_t{0} / 4 + 2, "an all-reduce whose bytes overflow");
+  Works(t, t.World());
+}
+
+void BuffersThatWereFreed(Test& t) {
+  t.World();
+  void* freed = nullptr;
+  CUDA_OK(t, cudaMalloc(&freed, 64 * kBytes));
+  DeviceBuffer good = t.NewBuffer(kBytes);
+  NCCL_OK(t, ncclAllReduce(freed, good.data, kCount, ncclInt32, ncclSum, t.World(), nullptr));
+  t.Wait(nullptr);
+  CUDA_OK(t, cudaFree(freed));
+  Refuses(t, freed, good.data, kCount, "an all-reduce from memory that was freed");
+  Works(t, t.World());
+}
+
+void HandlesThatWereDestroyed(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  Works(t, comm);
+  t.Destroy(comm);
+  DeviceBuffer buffer = t.NewBuffer(kBytes);
+  int value = 0;
+  ncclResult_t state = ncclSuccess;
+  NCCL_RETURNS(t, ncclInvalidArgument,
+               ncclAllReduce(buffer.data, buffer.data, 1, ncclInt32, ncclSum, comm, nullptr));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(comm, &value));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommGetAsyncError(comm, &state));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommDestroy(comm));
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommAbort(comm));
+  Works(t, t.World());
+}
+
+void AnIdThatNobodyMade(Test& t) {
+  ncclUniqueId id{};
+  ncclComm_t comm = nullptr;
+  NCCL_RETURNS(t, ncclInvalidArgument, ncclCommInitRank(&comm, 1, id, 0));
+  EXPECT_THAT(t, comm == nullptr, "no communicator from an id that nobody made");
+}
+
+}  // namespace
+
+void AddBeyondNcclTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
+    table->push_back({.group = "beyond_nccl",
+                      .name = name,
+                      .run = run,
+                      .min_ranks = min_ranks,
+                      .beyond_nccl = true});
+  };
+  add("collectives_do_not_fit", CollectivesDoNotFit, 2);
+  add("counts_do_not_fit", CountsDoNotFit, 2);
+  add("types_do_not_fit", TypesDoNotFit, 2);
+  add("operators_do_not_fit", OperatorsDoNotFit, 2);
+  add("roots_do_not_fit", RootsDoNotFit, 2);
+  add("send_and_receive_do_not_fit", SendAndReceiveDoNotFit, 2);
+  add("buffers_that_are_no_device_memory", BuffersThatAreNoDeviceMemory);
+  add("buffers_that_are_too_small", BuffersThatAreTooSmall);
+  add("buffers_that_were_freed", BuffersThatWereFreed);
+  add("handles_that_were_destroyed", HandlesThatWereDestroyed);
+  add("an_id_that_nobody_made", AnIdThatNobodyMade);
+}
+
+}  // namespace conformance

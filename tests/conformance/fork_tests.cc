@@ -1,0 +1,95 @@
+// Forked children, as PyTorch's data loaders are: they inherit everything and use none of it.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+// A child that waits until the parent lets it go, then ends.
+//
+// A process of several threads forks: the child may call what is safe in a signal handler only.
+class Child {
+ public:
+  Child() {
+    if (pipe(ends_) != 0) return;
+    pid_ = fork();
+    if (pid_ != 0) return;
+    close(ends_[1]);
+    char byte;
+    while (read(ends_[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+    _exit(0);
+  }
+  ~Child() { End(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  bool lives() const { return pid_ > 0; }
+  void End() {
+    if (pid_ <= 0) return;
+    close(ends_[1]);
+    close(ends_[0]);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  pid_t pid_ = 0;
+};
+
+void WorkGoesOnBesideAChild(Test& t) {
+  ncclComm_t comm = t.World();
+  Works(t, comm);
+  Child child;
+  EXPECT_THAT(t, child.lives(), "a forked child");
+  Works(t, comm);
+  ncclComm_t other = t.NewWorld();
+  Works(t, other);
+  t.Destroy(other);
+  child.End();
+  Works(t, comm);
+}
+
+void AChildsEndChangesNothing(Test& t) {
+  ncclComm_t comm = t.World();
+  for (int i = 0; t.ok() && i < 5; ++i) {
+    Child child;
+    EXPECT_THAT(t, child.lives(), "a forked child");
+    child.End();
+    Works(t, comm);
+  }
+}
+
+void AChildMayBeForkedWithWorkInFlight(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, 1000, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  Gate* gate = t.NewGate(stream);
+  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), 1000, ncclInt32, ncclSum,
+                           comm, stream));
+  Child child;
+  EXPECT_THAT(t, child.lives(), "a forked child");
+  gate->Open();
+  buffers.receive.Expect(t.size(), "the sum");
+}
+
+}  // namespace
+
+void AddForkTests(TestTable* table) {
+  const auto add = [&](const char* name, void (*run)(Test&)) {
+    table->push_back({"fork", name, run});
+  };
+  add("work_goes_on_beside_a_child", WorkGoesOnBesideAChild);
+  add("a_childs_end_changes_nothing", AChildsEndChangesNothing);
+  add("a_child_may_be_forked_with_work_in_flight", AChildMayBeForkedWithWorkInFlight);
+}
+
+}  // namespace conformance

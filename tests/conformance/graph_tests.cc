@@ -1,0 +1,333 @@
+// Stream capture: what is captured runs again at each replay, with no call into the library.
+#include <array>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 10'000;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+
+// One captured graph, ready to be launched. Destroyed before its communicators, as NCCL asks for.
+class Captured {
+ public:
+  Captured(Test& test, cudaStream_t stream,
+           cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal)
+      : test_(test), stream_(stream) {
+    CUDA_OK(test_, cudaStreamBeginCapture(stream, mode));
+    capturing_ = test_.ok();
+  }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+  ~Captured() {
+    EndCapture();
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+
+  void Finish() {
+    if (!test_.ok()) return;
+    capturing_ = false;
+    CUDA_OK(test_, cudaStreamEndCapture(stream_, &graph_));
+    CUDA_OK(test_, cudaGraphInstantiate(&executable_, graph_, 0));
+  }
+  void DestroyTemplate() {
+    CUDA_OK(test_, cudaGraphDestroy(graph_));
+    graph_ = nullptr;
+  }
+  bool Launch(cudaStream_t stream) { return CUDA_OK(test_, cudaGraphLaunch(executable_, stream)); }
+
+ private:
+  void EndCapture() {
+    if (capturing_) cudaStreamEndCapture(stream_, &graph_);
+    capturing_ = false;
+  }
+
+  Test& test_;
+  cudaStream_t stream_;
+  bool capturing_ = false;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+ncclResult_t Sum(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
+  return ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
+                       comm, stream);
+}
+
+void ReplaysRunTheWorkAgain(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.receive.Fill(-1);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, Sum(buffers, comm, stream));
+  graph.Finish();
+  buffers.receive.Expect(-1, "the output of a capture that was not replayed");
+  for (int i = 1; t.ok() && i <= 5; ++i) {
+    buffers.send.Fill(i);
+    graph.Launch(stream);
+    buffers.receive.Expect(i * t.size(), "the sum of a replay");
+  }
+  Works(t, comm);
+}
+
+// Nothing that the library sets up at its first call may disturb a capture.
+void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  {
+    IntBuffers buffers(t, kCount, stream);
+    buffers.send.Fill(4);
+    t.Wait(stream);
+    t.Barrier();
+    Captured graph(t, stream, mode);
+    NCCL_OK(t, Sum(buffers, comm, stream));
+    graph.Finish();
+    // In global mode nobody in the process may allocate before all captures have ended.
+    t.Barrier();
+    graph.Launch(stream);
+    buffers.receive.Expect(4 * t.size(), "the sum of a replay");
+  }
+  t.Destroy(comm);
+}
+
+void ReplaysAndCallsInTurn(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers captured(t, kCount, stream);
+  IntBuffers called(t, kCount, stream);
+  captured.send.Fill(2);
+  called.send.Fill(3);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, Sum(captured, comm, stream));
+  graph.Finish();
+  for (int i = 0; t.ok() && i < 10; ++i) {
+    captured.receive.Fill(-1);
+    called.receive.Fill(-1);
+    graph.Launch(stream);
+    NCCL_OK(t, Sum(called, comm, stream));
+    captured.receive.Expect(2 * t.size(), "the replay's sum");
+    called.receive.Expect(3 * t.size(), "the call's sum");
+  }
+}
+
+void ManyReplaysWithoutAWait(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffer buffer(t, kCount, stream);
+  buffer.Fill(t.rank());
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, ncclAllReduce(buffer.data(), buffer.data(), kCount, ncclInt32, ncclMax, comm, stream));
+  graph.Finish();
+  for (int i = 0; t.ok() && i < 100; ++i) graph.Launch(stream);
+  buffer.Expect(t.size() - 1, "the maximum after all replays");
+}
+
+// A copy before, two operations of which the second reads what the first wrote, a copy after.
+void ACaptureOfSeveralNodes(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers outside(t, kCount, stream);
+  IntBuffers inside(t, kCount, stream);
+  outside.send.Fill(1);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  CUDA_OK(t, cudaMemcpyAsync(inside.send.data(), outside.send.data(), kBytes,
+                             cudaMemcpyDeviceToDevice, stream));
+  NCCL_OK(t, Sum(inside, comm, stream));
+  NCCL_OK(t, ncclAllReduce(inside.receive.data(), inside.send.data(), kCount, ncclInt32, ncclSum,
+                           comm, stream));
+  CUDA_OK(t, cudaMemcpyAsync(outside.receive.data(), inside.send.data(), kBytes,
+                             cudaMemcpyDeviceToDevice, stream));
+  graph.Finish();
+  for (int i = 1; t.ok() && i <= 3; ++i) {
+    outside.send.Fill(i);
+    graph.Launch(stream);
+    outside.receive.Expect(i * t.size() * t.size(), "the sum of the sums");
+  }
+}
+
+void SeveralCommunicatorsInOneCapturedGroup(Test& t) {
+  ncclComm_t comms[] = {t.World(), t.NewWorld()};
+  cudaStream_t stream = t.NewStream();
+  {
+    std::vector<IntBuffers> all;
+    for (int i = 0; i < 2; ++i) all.emplace_back(t, kCount, stream).send.Fill(i + 1);
+    t.Wait(stream);
+    Captured graph(t, stream);
+    NCCL_OK(t, ncclGroupStart());
+    for (int i = 0; i < 2; ++i) NCCL_OK(t, Sum(all[i], comms[i], stream));
+    NCCL_OK(t, ncclGroupEnd());
+    graph.Finish();
+    graph.Launch(stream);
+    for (int i = 0; i < 2; ++i) all[i].receive.Expect((i + 1) * t.size(), "the sum");
+  }
+  t.Destroy(comms[1]);
+}
+
+void SendsAndReceives(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  const int next = (t.rank() + 1) % t.size();
+  const int previous = (t.rank() + t.size() - 1) % t.size();
+  buffers.send.Fill(0);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclSend(buffers.send.data(), kCount, ncclInt32, next, comm, stream));
+  NCCL_OK(t, ncclRecv(buffers.receive.data(), kCount, ncclInt32, previous, comm, stream));
+  NCCL_OK(t, ncclGroupEnd());
+  graph.Finish();
+  for (int i = 1; t.ok() && i <= 3; ++i) {
+    buffers.send.Fill(100 * i + t.rank());
+    graph.Launch(stream);
+    buffers.receive.Expect(100 * i + previous, "what the previous rank sent");
+  }
+}
+
+// The capture spreads over a second stream that an event ties to the first.
+void AForkedCapture(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  cudaStream_t side = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(6);
+  t.Wait(stream);
+  std::array<cudaEvent_t, 2> events{};
+  for (cudaEvent_t& event : events) {
+    CUDA_OK(t, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+  Captured graph(t, stream);
+  CUDA_OK(t, cudaEventRecord(events[0], stream));
+  CUDA_OK(t, cudaStreamWaitEvent(side, events[0], 0));
+  NCCL_OK(t, Sum(buffers, comm, side));
+  CUDA_OK(t, cudaEventRecord(events[1], side));
+  CUDA_OK(t, cudaStreamWaitEvent(stream, events[1], 0));
+  graph.Finish();
+  for (int i = 0; t.ok() && i < 3; ++i) {
+    buffers.receive.Fill(-1);
+    graph.Launch(stream);
+    buffers.receive.Expect(6 * t.size(), "the sum of the forked capture");
+  }
+  for (cudaEvent_t event : events) CUDA_OK(t, cudaEventDestroy(event));
+}
+
+void TwoGraphsInTurn(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers first(t, kCount, stream);
+  IntBuffers second(t, kCount, stream);
+  first.send.Fill(1);
+  second.send.Fill(2);
+  t.Wait(stream);
+  Captured one(t, stream);
+  NCCL_OK(t, Sum(first, comm, stream));
+  one.Finish();
+  Captured two(t, stream);
+  NCCL_OK(t, Sum(second, comm, stream));
+  two.Finish();
+  for (int i = 0; t.ok() && i < 5; ++i) {
+    first.receive.Fill(-1);
+    second.receive.Fill(-1);
+    two.Launch(stream);
+    one.Launch(stream);
+    first.receive.Expect(t.size(), "the first graph's sum");
+    second.receive.Expect(2 * t.size(), "the second graph's sum");
+  }
+}
+
+void TheTemplateMayBeDestroyedFirst(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, Sum(buffers, comm, stream));
+  graph.Finish();
+  graph.DestroyTemplate();
+  graph.Launch(stream);
+  buffers.receive.Expect(t.size(), "the sum of a graph whose template is gone");
+}
+
+void AReplayOnAnotherStream(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  cudaStream_t other = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  Captured graph(t, stream);
+  NCCL_OK(t, Sum(buffers, comm, stream));
+  graph.Finish();
+  graph.Launch(other);
+  t.Wait(other);
+  buffers.receive.Expect(t.size(), "the sum");
+}
+
+void CapturedAndUncapturedStreamsDoNotMix(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t captured = t.NewStream();
+  cudaStream_t plain = t.NewStream();
+  IntBuffers buffers(t, kCount, plain);
+  t.Wait(plain);
+  Captured graph(t, captured);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, Sum(buffers, comm, captured));
+  NCCL_RETURNS(t, ncclInvalidUsage, Sum(buffers, comm, plain));
+  NCCL_RETURNS(t, ncclInvalidUsage, ncclGroupEnd());
+}
+
+void AWorldAfterItsGraphs(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream);
+  buffers.send.Fill(1);
+  t.Wait(stream);
+  {
+    Captured graph(t, stream);
+    NCCL_OK(t, Sum(buffers, comm, stream));
+    graph.Finish();
+    graph.Launch(stream);
+    buffers.receive.Expect(t.size(), "the sum");
+  }
+  Works(t, comm);
+  t.Destroy(comm);
+}
+
+}  // namespace
+
+void AddGraphTests(TestTable* table) {
+  const auto add = [&](const char* name, std::function<void(Test&)> run, int min_ranks = 1) {
+    table->push_back(
+        {.group = "graphs", .name = name, .run = std::move(run), .min_ranks = min_ranks});
+  };
+  add("replays_run_the_work_again", ReplaysRunTheWorkAgain);
+  add("the_first_call_in_thread_local_mode",
+      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeThreadLocal); });
+  add("the_first_call_in_relaxed_mode",
+      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeRelaxed); });
+  add("the_first_call_in_global_mode",
+      [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeGlobal); });
+  add("replays_and_calls_in_turn", ReplaysAndCallsInTurn);
+  add("many_replays_without_a_wait", ManyReplaysWithoutAWait);
+  add("a_capture_of_several_nodes", ACaptureOfSeveralNodes);
+  add("several_communicators_in_one_captured_group", SeveralCommunicatorsInOneCapturedGroup);
+  add("sends_and_receives", SendsAndReceives, 2);
+  add("a_forked_capture", AForkedCapture);
+  add("two_graphs_in_turn", TwoGraphsInTurn);
+  add("the_template_may_be_destroyed_first", TheTemplateMayBeDestroyedFirst);
+  add("a_replay_on_another_stream", AReplayOnAnotherStream);
+  add("captured_and_uncaptured_streams_do_not_mix", CapturedAndUncapturedStreamsDoNotMix, 2);
+  add("a_world_after_its_graphs", AWorldAfterItsGraphs);
+}
+
+}  // namespace conformance

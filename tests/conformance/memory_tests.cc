@@ -1,0 +1,275 @@
+// Buffers of every kind of memory, at any place in their allocation; registration; windows.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 100'003;
+constexpr size_t kBytes = kCount * sizeof(int32_t);
+
+// An all-reduce and an all-gather in memory that the caller brings: `size + 1` parts of kBytes.
+void WorksIn(Test& t, void* memory, cudaStream_t stream, ncclComm_t comm = nullptr) {
+  if (comm == nullptr) comm = t.World();
+  auto* data = static_cast<int32_t*>(memory);
+  IntBuffer send(t, data, kCount, stream);
+  IntBuffer sum(t, data + kCount, kCount, stream);
+  send.Fill(t.rank() + 1);
+  NCCL_OK(t, ncclAllReduce(send.data(), sum.data(), kCount, ncclInt32, ncclSum, comm, stream));
+  sum.Expect(SumOfRanks(t.size()), "the sum");
+  NCCL_OK(t, ncclAllGather(send.data(), sum.data(), kCount, ncclInt32, comm, stream));
+  for (int rank = 0; rank < t.size(); ++rank) {
+    IntBuffer part(t, sum.data() + rank * kCount, kCount, stream);
+    part.Expect(rank + 1, "a part of the all-gather");
+  }
+}
+
+size_t BytesOfWork(const Test& t) { return kBytes * (t.size() + 1); }
+
+void NcclMemAlloc(Test& t) {
+  void* memory = nullptr;
+  NCCL_OK(t, ncclMemAlloc(&memory, BytesOfWork(t)));
+  EXPECT_THAT(t, memory != nullptr, "memory from ncclMemAlloc");
+  WorksIn(t, memory, t.NewStream());
+  NCCL_OK(t, ncclMemFree(memory));
+  NCCL_OK(t, ncclMemFree(nullptr));
+}
+
+void PinnedHostMemory(Test& t) {
+  void* memory = nullptr;
+  CUDA_OK(t, cudaHostAlloc(&memory, BytesOfWork(t), cudaHostAllocDefault));
+  WorksIn(t, memory, t.NewStream());
+  CUDA_OK(t, cudaFreeHost(memory));
+}
+
+void RegisteredHostMemory(Test& t) {
+  std::byte* memory = t.NewHostMemory(BytesOfWork(t));
+  CUDA_OK(t, cudaHostRegister(memory, BytesOfWork(t), cudaHostRegisterDefault));
+  WorksIn(t, memory, t.NewStream());
+  CUDA_OK(t, cudaHostUnregister(memory));
+}
+
+void ManagedMemory(Test& t) {
+  void* memory = nullptr;
+  CUDA_OK(t, cudaMallocManaged(&memory, BytesOfWork(t), cudaMemAttachGlobal));
+  WorksIn(t, memory, t.NewStream());
+  CUDA_OK(t, cudaFree(memory));
+}
+
+void MemoryOfTheDefaultPool(Test& t) {
+  cudaStream_t stream = t.NewStream();
+  for (int i = 0; t.ok() && i < 5; ++i) {
+    void* memory = nullptr;
+    CUDA_OK(t, cudaMallocAsync(&memory, BytesOfWork(t), stream));
+    WorksIn(t, memory, stream);
+    CUDA_OK(t, cudaFreeAsync(memory, stream));
+  }
+  t.Wait(stream);
+}
+
+// The allocation is freed behind the work, in the order of the stream, without a wait.
+void PoolMemoryFreedBehindItsWork(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  IntBuffer result(t, kCount, stream);
+  for (int i = 1; t.ok() && i <= 20; ++i) {
+    void* memory = nullptr;
+    CUDA_OK(t, cudaMallocAsync(&memory, kBytes, stream));
+    IntBuffer send(t, memory, kCount, stream);
+    send.Fill(i);
+    NCCL_OK(t, ncclAllReduce(memory, result.data(), kCount, ncclInt32, ncclSum, comm, stream));
+    CUDA_OK(t, cudaFreeAsync(memory, stream));
+    result.Expect(i * t.size(), "the sum");
+  }
+}
+
+// Two buffers of one allocation, at an odd element, up to its very last byte.
+void AnywhereInAnAllocation(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  const size_t odd = 12'347;
+  DeviceBuffer memory = t.NewBuffer(2 * kBytes + odd * sizeof(int32_t));
+  IntBuffer send(t, memory.As<int32_t>() + odd, kCount, stream);
+  IntBuffer receive(t, memory.As<int32_t>() + odd + kCount, kCount, stream);
+  send.Fill(1);
+  NCCL_OK(t, ncclAllReduce(send.data(), receive.data(), kCount, ncclInt32, ncclSum, comm, stream));
+  receive.Expect(t.size(), "the sum");
+  send.Expect(1, "the input");
+}
+
+void OneAllocationForSendOneForReceive(Test& t) {
+  for (size_t bytes : {size_t{4}, size_t{100}, size_t{5} << 20}) {
+    ncclComm_t comm = t.World();
+    cudaStream_t stream = t.NewStream();
+    IntBuffers buffers(t, bytes / sizeof(int32_t), stream);
+    buffers.send.Fill(2);
+    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), buffers.send.count(),
+                             ncclInt32, ncclSum, comm, stream));
+    buffers.receive.Expect(2 * t.size(), "the sum");
+  }
+}
+
+// An allocator gives the same addresses out again, for other sizes: the library must notice.
+void FreedAndReusedAddresses(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  for (int i = 1; t.ok() && i <= 20; ++i) {
+    const size_t count = i % 2 == 0 ? 1000 : 300'000;
+    void* memory = nullptr;
+    CUDA_OK(t, cudaMalloc(&memory, 2 * count * sizeof(int32_t)));
+    IntBuffer send(t, memory, count, stream);
+    IntBuffer receive(t, static_cast<int32_t*>(memory) + count, count, stream);
+    send.Fill(i);
+    NCCL_OK(t, ncclAllReduce(send.data(), receive.data(), count, ncclInt32, ncclSum, comm, stream));
+    receive.Expect(i * t.size(), "the sum");
+    CUDA_OK(t, cudaFree(memory));
+  }
+}
+
+// More, over time, than anybody should keep.
+void AllocationsComeAndGo(Test& t) {
+  constexpr size_t kPiece = 4 << 20;
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  for (int i = 0; t.ok() && i < 40; ++i) {
+    void* memory = nullptr;
+    CUDA_OK(t, cudaMalloc(&memory, kPiece + i * 4096));
+    IntBuffer buffer(t, memory, 1000, stream);
+    buffer.Fill(1);
+    NCCL_OK(t, ncclAllReduce(memory, memory, 1000, ncclInt32, ncclSum, comm, stream));
+    buffer.Expect(t.size(), "the sum");
+    CUDA_OK(t, cudaFree(memory));
+  }
+}
+
+void Registration(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  DeviceBuffer memory = t.NewBuffer(BytesOfWork(t));
+  void* handle = nullptr;
+  void* again = nullptr;
+  NCCL_OK(t, ncclCommRegister(comm, memory.data, memory.bytes, &handle));
+  WorksIn(t, memory.data, stream);
+  NCCL_OK(t, ncclCommRegister(comm, memory.data, memory.bytes, &again));
+  NCCL_OK(t, ncclCommDeregister(comm, handle));
+  WorksIn(t, memory.data, stream);
+  NCCL_OK(t, ncclCommDeregister(comm, again));
+  WorksIn(t, memory.data, stream);
+  NCCL_OK(t, ncclCommDeregister(comm, nullptr));
+}
+
+void RegistrationOfAPart(Test& t) {
+  ncclComm_t comm = t.World();
+  DeviceBuffer memory = t.NewBuffer(BytesOfWork(t));
+  void* handle = nullptr;
+  NCCL_OK(t, ncclCommRegister(comm, memory.data + 4096, 8192, &handle));
+  WorksIn(t, memory.data, t.NewStream());
+  NCCL_OK(t, ncclCommDeregister(comm, handle));
+}
+
+// As an allocator hook does: register each segment, deregister it just before it is freed.
+void RegistrationComesAndGoes(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  for (int i = 0; t.ok() && i < 20; ++i) {
+    void* memory = nullptr;
+    void* handle = nullptr;
+    CUDA_OK(t, cudaMalloc(&memory, kBytes));
+    NCCL_OK(t, ncclCommRegister(comm, memory, kBytes, &handle));
+    IntBuffer buffer(t, memory, kCount, stream);
+    buffer.Fill(1);
+    NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
+    buffer.Expect(t.size(), "the sum");
+    NCCL_OK(t, ncclCommDeregister(comm, handle));
+    CUDA_OK(t, cudaFree(memory));
+  }
+}
+
+void Windows(Test& t, int flags) {
+  ncclComm_t comm = t.NewWorld();
+  void* memory = nullptr;
+  NCCL_OK(t, ncclMemAlloc(&memory, BytesOfWork(t)));
+  ncclWindow_t window = nullptr;
+  NCCL_OK(t, ncclCommWindowRegister(comm, memory, BytesOfWork(t), &window, flags));
+  EXPECT_THAT(t, window != nullptr, "a handle from ncclCommWindowRegister");
+  WorksIn(t, memory, t.NewStream(), comm);
+  NCCL_OK(t, ncclCommWindowDeregister(comm, window));
+  NCCL_OK(t, ncclCommWindowDeregister(comm, nullptr));
+  WorksIn(t, memory, t.NewStream(), comm);
+  t.Barrier();
+  NCCL_OK(t, ncclMemFree(memory));
+  t.Destroy(comm);
+}
+
+void AWindowInAGroup(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  void* memory = nullptr;
+  NCCL_OK(t, ncclMemAlloc(&memory, 2 * kBytes));
+  IntBuffer send(t, memory, kCount, stream);
+  IntBuffer receive(t, static_cast<int32_t*>(memory) + kCount, kCount, stream);
+  send.Fill(1);
+  t.Wait(stream);
+  ncclWindow_t window = nullptr;
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, ncclCommWindowRegister(comm, memory, 2 * kBytes, &window, NCCL_WIN_DEFAULT));
+  NCCL_OK(t, ncclGroupEnd());
+  NCCL_OK(t, ncclAllReduce(send.data(), receive.data(), kCount, ncclInt32, ncclSum, comm, stream));
+  receive.Expect(t.size(), "the sum");
+  NCCL_OK(t, ncclCommWindowDeregister(comm, window));
+  t.Barrier();
+  NCCL_OK(t, ncclMemFree(memory));
+  t.Destroy(comm);
+}
+
+// Ranks need not use the same kind of memory.
+void KindsMixInOneOperation(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  void* memory = nullptr;
+  const int kind = t.rank() % 3;
+  if (kind == 0) CUDA_OK(t, cudaMalloc(&memory, kBytes));
+  if (kind == 1) CUDA_OK(t, cudaHostAlloc(&memory, kBytes, cudaHostAllocDefault));
+  if (kind == 2) CUDA_OK(t, cudaMallocAsync(&memory, kBytes, stream));
+  IntBuffer buffer(t, memory, kCount, stream);
+  buffer.Fill(1);
+  NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
+  buffer.Expect(t.size(), "the sum");
+  if (kind == 0) CUDA_OK(t, cudaFree(memory));
+  if (kind == 1) CUDA_OK(t, cudaFreeHost(memory));
+  if (kind == 2) CUDA_OK(t, cudaFreeAsync(memory, stream));
+}
+
+}  // namespace
+
+void AddMemoryTests(TestTable* table) {
+  const auto add = [&](const char* group, const char* name, std::function<void(Test&)> run,
+                       int min_ranks = 1) {
+    table->push_back({.group = group, .name = name, .run = std::move(run), .min_ranks = min_ranks});
+  };
+  add("memory", "nccl_mem_alloc", NcclMemAlloc);
+  add("memory", "pinned_host_memory", PinnedHostMemory);
+  add("memory", "registered_host_memory", RegisteredHostMemory);
+  add("memory", "managed_memory", ManagedMemory);
+  add("memory", "memory_of_the_default_pool", MemoryOfTheDefaultPool);
+  add("memory", "pool_memory_freed_behind_its_work", PoolMemoryFreedBehindItsWork);
+  add("memory", "anywhere_in_an_allocation", AnywhereInAnAllocation);
+  add("memory", "one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
+  add("memory", "freed_and_reused_addresses", FreedAndReusedAddresses);
+  add("memory", "allocations_come_and_go", AllocationsComeAndGo);
+  add("memory", "kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
+  add("registration", "register_and_deregister", Registration);
+  add("registration", "of_a_part", RegistrationOfAPart);
+  add("registration", "comes_and_goes", RegistrationComesAndGoes);
+  add("registration", "windows", [](Test& t) { Windows(t, NCCL_WIN_DEFAULT); });
+  add("registration", "symmetric_windows", [](Test& t) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); });
+  add("registration", "a_window_in_a_group", AWindowInAGroup);
+}
+
+}  // namespace conformance
