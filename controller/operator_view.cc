@@ -189,6 +189,8 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
   control::CommunicatorDetail detail;
   *detail.mutable_summary() = Summarize(registry, *id, record, now);
   *detail.mutable_members() = record.announced.members();
+  for (cluster::Member& member : *detail.mutable_members()) member.clear_hints();
+  *detail.mutable_hints() = record.announced.hints();
   const strategy::Strategy& strategy = record.InForce();
   for (int c = 0; c < strategy.channels_size(); ++c) {
     control::Ring* ring = detail.add_rings();

@@ -136,10 +136,16 @@ enum CommInitFlags : uint32_t {
 // What config and environment say of a communicator that is asked for.
 struct CommOptions {
   uint32_t init_timeout_ms;  // MCCS_INIT_TIMEOUT; 0: wait on
-  uint32_t min_channels;     // hints of config and environment; 0: none
+  uint32_t warn_after_ms;    // MCCS_WARN_AFTER; 0: the daemon's own
+  char name[64];             // config.commName, for logs and mccsctl
+  // Hints: the operator's policy decides.
+  uint32_t min_channels;  // 0: none
   uint32_t max_channels;
   int32_t traffic_class;  // -1: none
-  char name[64];          // config.commName, for logs and mccsctl
+  int32_t service_level;
+  uint64_t buffer_bytes;  // 0: none
+  char algorithms[64];    // as NCCL_ALGO has them; cut where longer
+  char protocols[32];
 };
 
 struct CommInit {

@@ -10,9 +10,15 @@ namespace mccs::shim {
 absl::StatusOr<wire::CommOptions> MakeCommOptions(const CommConfig& config) {
   wire::CommOptions options{};
   MCCS_ASSIGN_OR_RETURN(options.init_timeout_ms, InitTimeoutMs());
-  options.min_channels = config.hints.min_channels;
-  options.max_channels = config.hints.max_channels;
-  options.traffic_class = config.hints.traffic_class;
+  options.warn_after_ms = config.warn_after_ms;
+  const Hints& hints = config.hints;
+  options.min_channels = hints.min_channels;
+  options.max_channels = hints.max_channels;
+  options.traffic_class = hints.traffic_class;
+  options.service_level = hints.service_level;
+  options.buffer_bytes = hints.buffer_bytes;
+  std::strncpy(options.algorithms, hints.algorithms.c_str(), sizeof(options.algorithms) - 1);
+  std::strncpy(options.protocols, hints.protocols.c_str(), sizeof(options.protocols) - 1);
   std::strncpy(options.name, config.name.c_str(), sizeof(options.name) - 1);
   return options;
 }

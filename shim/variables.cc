@@ -22,6 +22,8 @@ constexpr Variable kVariables[] = {
      "the real library for MCCS_FALLBACK; unset: the next libnccl.so.2 of the program's folders"},
     {"MCCS_SOCKET", Treatment::kHonoured, ValueType::kText, "/run/mccs/mccsd.sock",
      "the daemon's socket"},
+    {"MCCS_WARN_AFTER", Treatment::kHonoured, ValueType::kText, "10",
+     "seconds after which the daemon names the ranks that an operation waits for"},
     {"NCCL_ALGO", Treatment::kHint, ValueType::kText, "",
      "algorithms that are wanted, or with ^ not wanted"},
     {"NCCL_ALLGATHERV_ENABLE", Treatment::kIgnored, ValueType::kText, "",

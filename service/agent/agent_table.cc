@@ -24,6 +24,7 @@ agent::Announce ToMessage(const CommunicatorInfo& info) {
   }
   for (const std::string& host : info.hosts) message.add_hosts(host);
   ToProto(info.strategy, message.mutable_strategy());
+  *message.mutable_hints() = info.hints;
   return message;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "proto/cluster.pb.h"
 #include "proto/call_options.h"
 #include "service/communicator/strategy.h"
 
@@ -34,6 +35,7 @@ struct CommunicatorInfo {
   std::vector<Member> members;     // by rank
   std::vector<std::string> hosts;  // by HostIndex
   Strategy strategy;               // in force (the default one when just announced)
+  cluster::Hints hints;            // what the tenant would like
 };
 
 // What runs now, reported by every daemon about its own part.

@@ -74,11 +74,13 @@ CommunicatorInfo Describe(const Membership& members, CommId id, const Strategy& 
                         .tenant = members.roster.tenant(),
                         .members = {},
                         .hosts = {},
-                        .strategy = strategy};
+                        .strategy = strategy,
+                        .hints = {}};
   for (const peer::HostInfo& host : members.roster.hosts()) {
     info.hosts.push_back(host.name());
     for (const cluster::Member& rank : host.ranks()) {
       info.members.push_back({Rank(rank.rank()), host.name(), rank.gpu(), rank.process()});
+      if (rank.rank() == 0) info.hints = rank.hints();
     }
   }
   std::sort(info.members.begin(), info.members.end(),

@@ -9,6 +9,7 @@
 #include "base/host_lookup.h"
 #include "base/status_macros.h"
 #include "service/frontend/error_class.h"
+#include "service/frontend/join_options.h"
 
 namespace mccs {
 namespace {
@@ -21,21 +22,6 @@ wire::ReplyStatus ToReply(const absl::Status& status) {
   const std::string text(status.message());
   std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
   return reply;
-}
-
-// A tenant's text for logs, peers and controller: terminated or not, printable ASCII afterwards.
-template <size_t n>
-std::string TextOf(const char (&field)[n]) {
-  std::string text(field, strnlen(field, n));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
-
-void SetOptions(const wire::CommOptions& options, JoinRequest* join) {
-  join->name = TextOf(options.name);
-  join->timeout_ns = options.init_timeout_ms * kNsPerMs;
 }
 
 template <typename Message>

@@ -61,6 +61,29 @@ std::string Describe(const agent::CallsWithOptions& options) {
                       options.calls(), options.calls() == 1 ? " call" : " calls", " had any)");
 }
 
+// "algorithms ring, at most 4 channels, traffic class 106"; empty: the tenant asked for nothing.
+std::string Describe(const cluster::Hints& hints) {
+  std::vector<std::string> texts;
+  if (!hints.algorithms().empty()) texts.push_back(absl::StrCat("algorithms ", hints.algorithms()));
+  if (!hints.protocols().empty()) texts.push_back(absl::StrCat("protocols ", hints.protocols()));
+  if (hints.min_channels() > 0) {
+    texts.push_back(absl::StrCat("at least ", hints.min_channels(), " channels"));
+  }
+  if (hints.max_channels() > 0) {
+    texts.push_back(absl::StrCat("at most ", hints.max_channels(), " channels"));
+  }
+  if (hints.buffer_bytes() > 0) {
+    texts.push_back(absl::StrCat("buffers of ", FormatBytes(hints.buffer_bytes())));
+  }
+  if (hints.has_traffic_class()) {
+    texts.push_back(absl::StrCat("traffic class ", hints.traffic_class()));
+  }
+  if (hints.has_service_level()) {
+    texts.push_back(absl::StrCat("service level ", hints.service_level()));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
 std::string RenderFacts(const control::CommunicatorDetail& detail) {
   const control::CommunicatorSummary& summary = detail.summary();
   std::vector<std::pair<std::string, std::string>> facts = {
@@ -76,6 +99,8 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
       {"Bytes", FormatBytes(summary.bytes())},
       {"Age", FormatAge(summary.age_ns())},
   };
+  const std::string hints = Describe(detail.hints());
+  if (!hints.empty()) facts.emplace_back("Hints", hints);
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {

@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,6 +130,29 @@ TEST(CompatibilityDocument, SaysOfEachVariableWhatTheTableSays) {
   }
   EXPECT_THAT(documented, ::testing::UnorderedElementsAreArray(expected))
       << "make the rows of " << kDocument << " those of shim/variables.cc";
+}
+
+// A variable that the library's code names is in the table, and does something.
+TEST(VariableTable, HasEveryVariableThatTheCodeReads) {
+  const std::regex reads(
+      "(ValueOf|FindSetting|getenv|MillisecondsOf|Number|Channels)\\(\\s*\"([A-Z0-9_]+)\"");
+  size_t named = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("shim")) {
+    if (entry.path().extension() != ".cc" || entry.path().filename() == "variables.cc") continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator it(text.begin(), text.end(), reads), end; it != end; ++it) {
+      const std::string name = (*it)[2];
+      const shim::Variable* variable = shim::FindVariable(name);
+      ++named;
+      ASSERT_NE(variable, nullptr) << entry.path() << " reads " << name;
+      EXPECT_EQ(variable->name, name) << entry.path();
+      EXPECT_TRUE(variable->treatment == shim::Treatment::kHonoured ||
+                  variable->treatment == shim::Treatment::kHint)
+          << entry.path() << " reads " << name << ", which the table says does nothing";
+    }
+  }
+  EXPECT_GT(named, 10u);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(VariableTable, TreatsEveryVariableOfTheReferenceAsItSays) {
   expect(Treatment::kHonoured,
          {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_COMM_ID",
           "NCCL_COMM_BLOCKING", "NCCL_CHECK_POINTERS", "NCCL_CONF_FILE",
-          "NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_LAUNCH_BLOCKING"});
+          "NCCL_MULTI_RANK_GPU_ENABLE", "CUDA_LAUNCH_BLOCKING", "MCCS_WARN_AFTER"});
   expect(Treatment::kHint, {"NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
                             "NCCL_BUFFSIZE", "NCCL_IB_TC", "NCCL_IB_SL"});
   expect(Treatment::kIgnored,

@@ -114,6 +114,20 @@ TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
       << RenderCommunicator(detail);
 }
 
+TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
+  control::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Hints:"), std::string::npos);
+  cluster::Hints* hints = detail.mutable_hints();
+  hints->set_algorithms("^NVLS");
+  hints->set_min_channels(2);
+  hints->set_max_channels(4);
+  hints->set_buffer_bytes(4 << 20);
+  hints->set_traffic_class(0);
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Hints:       algorithms ^NVLS, at least 2 channels, at most 4 "
+                                 "channels, buffers of 4 MiB, traffic class 0\n"));
+}
+
 TEST(Render, WhoHoldsAnOperationUpStandsBeforeTheRanks) {
   control::CommunicatorDetail detail = Detail();
   detail.add_held_up("operation #3: rank 0 waits for rank 1 on h1, which has not called it");
