@@ -4,6 +4,10 @@ namespace conformance {
 
 TestTable ChosenTests(const Options& options) {
   TestTable all;
+  if (options.random) {
+    AddRandomTests(options.seed, options.seeds, &all);
+    return all;
+  }
   AddSymbolTests(&all);
   AddBadArgumentTests(&all);
   AddGroupTests(&all);

@@ -2,6 +2,7 @@
 #ifndef TESTS_CONFORMANCE_TEST_TABLE_H_
 #define TESTS_CONFORMANCE_TEST_TABLE_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ void AddOneProcessTests(TestTable* table);
 void AddBeyondNcclTests(TestTable* table);
 void AddLargeTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
+// Seeds from `seed` on, a test each.
+void AddRandomTests(uint64_t seed, int seeds, TestTable* table);
+
 // What the options choose. The same in every process of a run.
 TestTable ChosenTests(const Options& options);
 
