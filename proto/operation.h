@@ -53,7 +53,8 @@ constexpr bool Reduces(OpKind kind) {
 
 // Whether one rank is named as the root.
 constexpr bool HasRoot(OpKind kind) {
-  return kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+  return kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kGather ||
+         kind == OpKind::kScatter;
 }
 
 // Point to point: one other rank is named as the peer.
@@ -79,6 +80,12 @@ constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_roo
       return {is_root ? count : 0, count};
     case OpKind::kReduce:
       return {count, is_root ? count : 0};
+    case OpKind::kAllToAll:
+      return {count * ranks, count * ranks};
+    case OpKind::kGather:
+      return {count, is_root ? count * ranks : 0};
+    case OpKind::kScatter:
+      return {is_root ? count * ranks : 0, count};
     case OpKind::kSend:
       return {count, 0};
     case OpKind::kRecv:

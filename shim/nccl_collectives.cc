@@ -50,6 +50,18 @@ MCCS_COLLECTIVE(Reduce, OpKind::kReduce,
                  int root),
                 {send, recv, count, type}, {.op = op, .root = root});
 
+MCCS_COLLECTIVE(AlltoAll, OpKind::kAllToAll,
+                (const void* send, void* recv, size_t count, ncclDataType_t type),
+                {send, recv, count, type});
+
+MCCS_COLLECTIVE(Gather, OpKind::kGather,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, int root),
+                {send, recv, count, type}, {.root = root});
+
+MCCS_COLLECTIVE(Scatter, OpKind::kScatter,
+                (const void* send, void* recv, size_t count, ncclDataType_t type, int root),
+                {send, recv, count, type}, {.root = root});
+
 MCCS_CALL(Bcast, OpKind::kBroadcast, (void* buffer, size_t count, ncclDataType_t type, int root),
           {buffer, buffer, count, type}, {.root = root});
 

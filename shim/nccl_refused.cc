@@ -9,8 +9,6 @@
 
 namespace {
 
-constexpr char kLater[] =
-    "this release carries AllReduce, AllGather, ReduceScatter, Broadcast, Reduce, Send and Recv";
 constexpr char kNoSplit[] =
     "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
@@ -53,12 +51,6 @@ MCCS_EXPORT int pncclCommRevoke(void* comm, int) {
 MCCS_ALSO_WEAK(ncclCommRevoke);
 
 // Operations
-MCCS_REFUSED(ncclAlltoAll, kLater);
-MCCS_REFUSED(ncclGather, kLater);
-MCCS_REFUSED(ncclScatter, kLater);
-MCCS_REFUSED(ncclAlltoAllConfig, kLater);
-MCCS_REFUSED(ncclGatherConfig, kLater);
-MCCS_REFUSED(ncclScatterConfig, kLater);
 MCCS_REFUSED(ncclPutSignal, kNoOneSided);
 MCCS_REFUSED(ncclSignal, kNoOneSided);
 MCCS_REFUSED(ncclWaitSignal, kNoOneSided);

@@ -28,7 +28,7 @@ Benchmark::Benchmark(const Options& options, const Collective& collective, const
   if (!options_.check) return;
   if (collective_.reduces) {
     expected_.push_back(pattern_.Reduced());
-  } else if (collective_.only_root_sends) {
+  } else if (collective_.only_root_sends) {  // Of each rank its block of the root's input, or all.
     expected_.push_back(pattern_.Input(options_.root));
   } else {
     for (int rank = 0; rank < ranks_.size(); ++rank) expected_.push_back(pattern_.Input(rank));
@@ -68,8 +68,10 @@ Figures Benchmark::Run(size_t count, bool in_place) {
 Benchmark::Buffers Benchmark::BuffersOf(const LocalRank& self, size_t count, bool in_place) const {
   if (!in_place) return {self.send, self.receive};
   std::byte* own_part = self.receive + self.rank * count * type_.bytes;
-  return {collective_.receive_per_rank ? own_part : self.receive,
-          collective_.send_per_rank ? own_part : self.receive};
+  // Where only the root has a buffer with a block per rank, the others have no part of one.
+  const bool has_part = !collective_.rooted() || self.rank == options_.root;
+  return {collective_.receive_per_rank && has_part ? own_part : self.receive,
+          collective_.send_per_rank && has_part ? own_part : self.receive};
 }
 
 void Benchmark::Launch(size_t count, bool in_place) {
@@ -133,17 +135,23 @@ uint64_t Benchmark::CountWrongOf(const LocalRank& self, size_t count, bool in_pl
                           cudaMemcpyDeviceToHost, self.stream));
   CUDA_OK(cudaStreamSynchronize(self.stream));
   if (collective_.only_root_receives && self.rank != options_.root) {
-    return in_place ? pattern_.Input(self.rank).CountWrong(host_.data(), 0, elements)
-                    : CountTouched();
+    // What such a rank sends lies there in place; it has only that much to be looked at.
+    if (in_place) {
+      return pattern_.Input(self.rank).CountWrong(
+          host_.data(), 0, collective_.SendElements(count, ranks_.size()));
+    }
+    return CountTouched();
   }
   if (!collective_.receive_per_rank) {
     // Of a scattered result this rank has its part of the whole.
     size_t first = collective_.send_per_rank ? self.rank * count : 0;
     return expected_.front().CountWrong(host_.data(), first, elements);
   }
+  // Block by block; of an exchange each comes out of the middle of its sender's input.
+  const size_t first = collective_.exchanges() ? self.rank * count : 0;
   uint64_t wrong = 0;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    wrong += expected_[rank].CountWrong(host_.data() + rank * count * type_.bytes, 0, count);
+    wrong += expected_[rank].CountWrong(host_.data() + rank * count * type_.bytes, first, count);
   }
   return wrong;
 }

@@ -23,6 +23,18 @@ ncclResult_t Reduce(const CallArguments& a) {
   return ncclReduce(a.send, a.receive, a.count, a.type, a.reduction, a.root, a.comm, a.stream);
 }
 
+ncclResult_t AlltoAll(const CallArguments& a) {
+  return ncclAlltoAll(a.send, a.receive, a.count, a.type, a.comm, a.stream);
+}
+
+ncclResult_t Gather(const CallArguments& a) {
+  return ncclGather(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+}
+
+ncclResult_t Scatter(const CallArguments& a) {
+  return ncclScatter(a.send, a.receive, a.count, a.type, a.root, a.comm, a.stream);
+}
+
 double OnceAround(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 double TwiceAround(int ranks) { return 2 * OnceAround(ranks); }
 double One(int) { return 1; }
@@ -41,6 +53,21 @@ constexpr Collective kCollectives[] = {
      .only_root_receives = true,
      .call = Reduce,
      .bus_factor = One},
+    {.name = "alltoall",
+     .send_per_rank = true,
+     .receive_per_rank = true,
+     .call = AlltoAll,
+     .bus_factor = OnceAround},
+    {.name = "gather",
+     .only_root_receives = true,
+     .receive_per_rank = true,
+     .call = Gather,
+     .bus_factor = OnceAround},
+    {.name = "scatter",
+     .only_root_sends = true,
+     .send_per_rank = true,
+     .call = Scatter,
+     .bus_factor = OnceAround},
 };
 
 }  // namespace

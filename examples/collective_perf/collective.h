@@ -35,6 +35,8 @@ struct Collective {
   double (*bus_factor)(int ranks);
 
   bool rooted() const { return only_root_sends || only_root_receives; }
+  // Block d of each rank's input goes to rank d. NCCL has no form of it in place.
+  bool exchanges() const { return send_per_rank && receive_per_rank; }
   // The count of a call whose larger buffer has at most `elements`.
   size_t Count(size_t elements, int ranks) const {
     return send_per_rank || receive_per_rank ? elements / ranks : elements;

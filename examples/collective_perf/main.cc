@@ -38,7 +38,9 @@ void RunSizes(const Options& options, const Collective& collective, const Elemen
             .out_of_place = {},
             .in_place = {}};
     if (options.out_of_place) row.out_of_place = benchmark.Run(count, /*in_place=*/false);
-    if (options.in_place) row.in_place = benchmark.Run(count, /*in_place=*/true);
+    if (options.in_place && !collective.exchanges()) {
+      row.in_place = benchmark.Run(count, /*in_place=*/true);
+    }
     totals->Add(row.out_of_place);
     totals->Add(row.in_place);
     if (ranks->prints()) PrintRow(row);

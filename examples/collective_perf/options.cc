@@ -67,7 +67,10 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       "GPUs per process (-g), or both. Exits with 1 when anything is wrong.",
       "collective_perf");
   CLI::AsSizeValue size(/*kb_is_1000=*/false);
-  app.add_option("--op", op, "all_reduce, all_gather, reduce_scatter, broadcast, reduce or all")
+  app.add_option(
+         "--op", op,
+         "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, gather, scatter or "
+         "all")
       ->capture_default_str();
   app.add_option("-d,--type", type, "element type, or all")->capture_default_str();
   app.add_option("-o,--redop", redop, "sum, prod, min, max, avg, premulsum or all")

@@ -22,7 +22,7 @@ Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
 }
 
 bool Served(OpKind kind) {
-  return (kind >= OpKind::kAllReduce && kind <= OpKind::kReduce) || IsMessage(kind);
+  return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || IsMessage(kind);
 }
 
 }  // namespace

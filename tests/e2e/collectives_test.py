@@ -61,6 +61,11 @@ class Collectives(unittest.TestCase):
         for root in range(4):
             self.perf("--op", "broadcast", "--root", root, "--min", "1M", "--max", "1M", "--iters", 2)
 
+    def test_gather_and_scatter_with_every_root(self):
+        for root in range(4):
+            for op in ("gather", "scatter"):
+                self.perf("--op", op, "--root", root, "--min", "1M", "--max", "1M", "--iters", 2)
+
     def test_sizes_from_nothing_to_32_megabytes(self):
         table = self.perf("--op", "all_reduce", "--type", "bfloat16", "--redop", "avg", "--min", 1,
                           "--max", 33554432, "--iters", 1)

@@ -118,6 +118,12 @@ float SimJob::Expected(OpKind kind, int r, uint64_t i, uint64_t count, int root)
       return InputValue(static_cast<int>(i / count), i % count);
     case OpKind::kBroadcast:
       return InputValue(root, i);
+    case OpKind::kAllToAll:
+      return InputValue(static_cast<int>(i / count), static_cast<uint64_t>(r) * count + i % count);
+    case OpKind::kGather:
+      return InputValue(static_cast<int>(i / count), i % count);
+    case OpKind::kScatter:
+      return InputValue(root, static_cast<uint64_t>(r) * count + i);
     default: {
       const uint64_t at = kind == OpKind::kReduceScatter ? i + count * static_cast<uint64_t>(r) : i;
       float sum = 0;

@@ -205,6 +205,34 @@ TEST_F(ExecutorTest, SlicesThatComeBeforeTheirOperationWaitInTheirSlots) {
   }
 }
 
+TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
+  constexpr uint64_t kCount = 9000;
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  // Element i of block b of rank r's input.
+  const auto input = [](int r, uint64_t b, uint64_t i) {
+    return static_cast<float>(1000 * static_cast<uint64_t>(r) + b * kCount + i);
+  };
+  for (OpKind kind : {OpKind::kAllToAll, OpKind::kGather, OpKind::kScatter, OpKind::kAllToAll}) {
+    SCOPED_TRACE(testing::Message() << Name(kind));
+    for (int h : {0, 1}) Start(h, kind, kCount, 1);
+    ASSERT_TRUE(Run(device, {0, 1}).ok());
+    for (int h : {0, 1}) {
+      for (uint64_t block : {0, 1}) {
+        for (uint64_t i = 0; i < kCount; ++i) {
+          float expected = input(static_cast<int>(block), static_cast<uint64_t>(h), i);
+          if (kind == OpKind::kGather)
+            expected = h == 0 ? input(static_cast<int>(block), 0, i) : -1;
+          if (kind == OpKind::kScatter)
+            expected = block == 0 ? input(0, static_cast<uint64_t>(h), i) : -1;
+          ASSERT_EQ(hosts_[h].output[block * kCount + i], expected)
+              << h << ' ' << block << ' ' << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
   CpuDevice device({}, std::make_unique<LocalImporter>());
   Connect(device);
