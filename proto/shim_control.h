@@ -18,6 +18,14 @@
 //   CommSplit        ───────────►                   of a communicator that this process has
 //                    ◄─────────── CommInitReply     once every rank of it has called (no fd: the
 //                                                   rank has no color)
+//   CommShrink       ───────────►
+//                    ◄─────────── CommInitReply     once all that are not excluded have called
+//   CommGrow         ───────────►
+//                    ◄─────────── CommInitReply     once old and new ranks have joined
+//   CommUniqueId     ───────────►                   the id that the new ranks join a CommGrow with
+//                    ◄─────────── UniqueIdReply
+//   CommRevoke       ───────────►
+//                    ◄─────────── Done              after the daemon's last access for work
 //   CommAbort        ───────────►
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
@@ -52,6 +60,10 @@ enum class MessageKind : uint32_t {
   kCommDestroy = 11,
   kDone = 12,
   kCommSplit = 13,
+  kCommShrink = 14,
+  kCommGrow = 15,
+  kCommUniqueId = 16,
+  kCommRevoke = 17,
 };
 
 struct MessageHeader {
@@ -176,6 +188,49 @@ struct CommSplit {
   CommOptions options;
 };
 
+enum CommShrinkFlags : uint32_t {
+  kShrinkAbort = 1,  // ends the parent's work first
+  kShrinkMore = 2    // further ranks follow in the next message; this one is answered with Done
+};
+inline constexpr uint32_t kExcludedPerMessage = 128;
+
+struct CommShrink {
+  static constexpr MessageKind kKind = MessageKind::kCommShrink;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t flags;  // CommShrinkFlags
+  uint32_t count;  // of `excluded`
+  uint32_t reserved;
+  int32_t excluded[kExcludedPerMessage];
+  CommOptions options;
+};
+
+// A rank of `comm_handle` goes on in a larger communicator under its old number; new ranks join
+// with CommInit and the id that CommUniqueId gave.
+struct CommGrow {
+  static constexpr MessageKind kKind = MessageKind::kCommGrow;
+  MessageHeader header;
+  uint32_t comm_handle;
+  int32_t ranks;
+  uint8_t unique_id[kUniqueIdBytes];  // zero: this rank was not given it
+  CommOptions options;
+};
+
+struct CommUniqueId {
+  static constexpr MessageKind kKind = MessageKind::kCommUniqueId;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+};
+
+// Ends the communicator's work on all its ranks; other communicators can still be made of it.
+struct CommRevoke {
+  static constexpr MessageKind kKind = MessageKind::kCommRevoke;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+};
+
 struct CommInitReply {
   static constexpr MessageKind kKind = MessageKind::kCommInitReply;
   MessageHeader header;
@@ -213,7 +268,8 @@ struct Done {
 inline constexpr size_t kMaxMessageBytes = 1024;
 inline constexpr int kMaxMessageFds = 2;
 
-static_assert(sizeof(UniqueIdReply) <= kMaxMessageBytes && sizeof(CommInit) <= kMaxMessageBytes);
+static_assert(sizeof(UniqueIdReply) <= kMaxMessageBytes && sizeof(CommInit) <= kMaxMessageBytes &&
+              sizeof(CommShrink) <= kMaxMessageBytes);
 static_assert(std::is_trivially_copyable_v<CommInit> && std::is_trivially_copyable_v<Hello>);
 
 }  // namespace mccs::wire

@@ -28,7 +28,9 @@ struct UniqueId {
   char host[64];  // numeric address of the rendezvous daemon, zero-terminated; among the ranks also
                   // the name that NCCL_COMM_ID gave: each process looks it up before it tells its
                   // daemon
-  uint8_t reserved1[24];
+  uint8_t derived;  // 1: follows from a communicator that all ranks, or some, belong to; the
+                    // rendezvous opens when its rank 0 joins
+  uint8_t reserved1[23];
 };
 static_assert(sizeof(UniqueId) == kUniqueIdBytes);
 

@@ -11,6 +11,16 @@
 
 namespace mccs::shim {
 
+namespace {
+
+constexpr char kRevokedText[] =
+    "the communicator was revoked by ncclCommRevoke: it can be split, shrunk, grown, destroyed and "
+    "aborted, nothing else";
+
+absl::Status Revoked() { return absl::FailedPreconditionError(kRevokedText); }
+
+}  // namespace
+
 Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options)
     : session_(std::move(session)),
       options_(std::move(options)),
@@ -30,6 +40,9 @@ Communicator::~Communicator() {
 absl::Status Communicator::Join() {
   std::lock_guard lock(control_mutex_);
   if (aborted_.load()) return Unshared(failure_);
+  for (const wire::CommShrink& part : options_.before) {
+    if (auto sent = session_->client->Send(part); sent.ok()) session_->client->Forget(*sent);
+  }
   auto request = std::visit([&](const auto& message) { return session_->client->Send(message); },
                             options_.message);
   if (!request.ok()) {
@@ -65,6 +78,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   MCCS_ASSIGN_OR_RETURN(const auto joined, reply.As<wire::CommInitReply>());
   if (joined.comm_handle == wire::kNoCommHandle) return State::kOutside;
   handle_ = joined.comm_handle;
+  id_ = joined.comm_id;
   ranks_.store(joined.ranks, std::memory_order_relaxed);
   rank_.store(joined.rank, std::memory_order_relaxed);
   absl::Status status = [&] {
@@ -113,6 +127,7 @@ absl::Status Communicator::BeginFinalize() {
   std::lock_guard lock(control_mutex_);
   switch (state()) {
     case State::kReady:
+      if (revoked_) return Revoked();
       MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
       break;
     case State::kFinalizing:
@@ -160,6 +175,29 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
   return session_->client->Send(message);
 }
 
+absl::Status Communicator::Revoke() {
+  MCCS_RETURN_IF_ERROR(CheckReady());
+  if (revoked_.exchange(true)) return absl::OkStatus();
+  wire::CommRevoke message{};
+  message.comm_handle = handle_;
+  auto request = session_->client->Send(message);
+  if (request.ok()) (void)session_->client->Await(*request, kAbortTime);
+  FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, kRevokedText);
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::Suspend() {
+  MCCS_RETURN_IF_ERROR(CheckUsable());
+  suspended_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Communicator::Resume() {
+  MCCS_RETURN_IF_ERROR(CheckReady());
+  if (suspended_.exchange(false)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the communicator is not suspended");
+}
+
 void Communicator::Abort() {
   static constexpr char kText[] = "the communicator was aborted by ncclCommAbort";
   std::optional<uint64_t> request;
@@ -204,8 +242,9 @@ void Communicator::Progress() {
 
 ncclResult_t Communicator::AsyncResult() {
   if (state() == State::kReady) [[likely]] {
-    return ResultOf(static_cast<wire::ErrorClass>(
-        page_->region().failure.error.load(std::memory_order_acquire)));
+    const auto error = static_cast<wire::ErrorClass>(
+        page_->region().failure.error.load(std::memory_order_acquire));
+    return error == wire::ErrorClass::kNone || revoked_ ? ncclSuccess : ResultOf(error);
   }
   Progress();
   if (const State now = state(); now == State::kJoining || now == State::kFinalizing) {
@@ -217,6 +256,8 @@ ncclResult_t Communicator::AsyncResult() {
 absl::Status Communicator::Failure() {
   switch (state()) {
     case State::kReady:
+      if (revoked_) return Revoked();
+      return FailureOf(page_->region());
     case State::kFinalizing:
     case State::kFinalized:
       return FailureOf(page_->region());
@@ -232,28 +273,44 @@ absl::Status Communicator::Failure() {
   return Unshared(failure_);
 }
 
+absl::Status Communicator::CheckReady() {
+  if (state() == State::kReady) [[likely]]
+    return absl::OkStatus();
+  Progress();
+  switch (state()) {
+    case State::kReady:
+      return absl::OkStatus();
+    case State::kMade:
+    case State::kJoining:
+      return absl::InvalidArgumentError(
+          "the communicator is not ready: its init is still in progress (ncclCommGetAsyncError "
+          "tells when it has ended)");
+    case State::kFinalizing:
+    case State::kFinalized:
+      return absl::InvalidArgumentError(
+          "the communicator was finalized: nothing more can be posted");
+    case State::kOutside:
+    case State::kFailed:
+    case State::kAborted:
+      break;
+  }
+  const absl::Status failure = Failure();
+  return failure.ok() ? absl::InvalidArgumentError("the communicator has ended") : failure;
+}
+
 absl::Status Communicator::CheckUsable() {
-  if (state() != State::kReady) [[unlikely]] {
-    Progress();
-    switch (state()) {
-      case State::kReady:
-        break;
-      case State::kMade:
-      case State::kJoining:
-        return absl::InvalidArgumentError(
-            "the communicator is not ready: its init is still in progress (ncclCommGetAsyncError "
-            "tells when it has ended)");
-      case State::kFinalizing:
-      case State::kFinalized:
-        return absl::InvalidArgumentError(
-            "the communicator was finalized: nothing more can be posted");
-      case State::kOutside:
-      case State::kFailed:
-      case State::kAborted:
-        return Failure();
-    }
+  MCCS_RETURN_IF_ERROR(CheckReady());
+  if (revoked_.load(std::memory_order_relaxed)) return Revoked();
+  if (suspended_.load(std::memory_order_relaxed)) {
+    return absl::FailedPreconditionError(
+        "the communicator is suspended: call ncclCommResume before it is used");
   }
   return FailureOf(page_->region());
+}
+
+absl::Status Communicator::CheckParent(bool failed_too) {
+  MCCS_RETURN_IF_ERROR(CheckReady());
+  return failed_too || revoked_ ? absl::OkStatus() : FailureOf(page_->region());
 }
 
 bool Communicator::finalized_or_finalizing() const {

@@ -37,9 +37,10 @@
 namespace mccs::shim {
 
 // How a rank asks its daemon for a communicator.
-using JoinMessage = std::variant<wire::CommInit, wire::CommSplit>;
+using JoinMessage = std::variant<wire::CommInit, wire::CommSplit, wire::CommShrink, wire::CommGrow>;
 
 struct JoinOptions {
+  std::vector<wire::CommShrink> before;  // parts of a list too long for one message
   JoinMessage message;
   int32_t ranks = 0;  // 0, rank -1: the daemon's answer tells
   Rank rank = Rank(-1);
@@ -82,6 +83,15 @@ class Communicator {
   absl::Status BeginFinalize();
   absl::Status AwaitFinalized();
 
+  // Ends the work of all ranks and releases their streams; from then on operations are
+  // kFailedPrecondition, and other communicators can still be made of this one. Returns as Abort
+  // does. Errors: kInvalidArgument where there is no work to end.
+  absl::Status Revoke();
+
+  // Operations are kFailedPrecondition until Resume. kInvalidArgument when that is so already.
+  absl::Status Suspend();
+  absl::Status Resume();
+
   // Ends whatever is going on and releases all streams and callers that wait. Returns after the
   // daemon's last access to the tenant's memory, or after kAbortTime when the daemon is stuck.
   static constexpr std::chrono::seconds kAbortTime{2};
@@ -96,6 +106,8 @@ class Communicator {
   absl::Status Failure();
   // Ok when operations can be posted; else why not.
   absl::Status CheckUsable();
+  // Ok when other communicators can be made of this one. `failed_too`: although its work failed.
+  absl::Status CheckParent(bool failed_too);
 
   bool blocking() const { return options_.config.blocking; }
   bool launch_blocking() const { return options_.config.launch_blocking; }
@@ -108,8 +120,10 @@ class Communicator {
   int rank() const { return rank_.load(std::memory_order_relaxed); }
   const DeviceBinding& binding() const { return options_.device; }
   const std::shared_ptr<Session>& session() const { return session_; }
-  // The daemon's name for us. REQUIRES: CheckUsable() was ok.
+  // The daemons' name for the communicator and this daemon's for us. REQUIRES: CheckParent was ok.
+  uint64_t id() const { return id_; }
   uint32_t handle() const { return handle_; }
+  bool suspended() const { return suspended_.load(); }
   int device() const { return options_.device.ordinal; }
   CUcontext context() const { return options_.device.context; }
   const DriverApi& driver() const { return session_->driver; }
@@ -148,6 +162,8 @@ class Communicator {
   // Takes a step if the answer is there.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
+  // Why nothing can be asked of the communicator now; ok in kReady.
+  absl::Status CheckReady();
 
   const std::shared_ptr<Session> session_;
   const JoinOptions options_;
@@ -162,6 +178,10 @@ class Communicator {
   uint64_t request_ = 0;  // the one that is outstanding, while joining or finalizing
   absl::Status failure_;  // why kFailed, kAborted
 
+  std::atomic<bool> revoked_{false};
+  std::atomic<bool> suspended_{false};
+
+  uint64_t id_ = 0;
   uint32_t handle_ = 0;              // the daemon's name for us
   std::unique_ptr<FencePage> page_;  // from kReady on
 

@@ -1,6 +1,5 @@
 #include "shim/lifecycle.h"
 
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <set>
@@ -21,9 +20,6 @@
 
 namespace mccs::shim {
 namespace {
-
-// A daemon answers for a unique id by itself, without other hosts.
-constexpr std::chrono::seconds kUniqueIdTime{5};
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -180,6 +176,37 @@ ncclResult_t Abort(ncclComm_t handle) {
   if (!comm.ok()) return Report(comm.status());
   (*comm)->Abort();
   return ncclSuccess;
+}
+
+namespace {
+
+// One step of a communicator that stays alive.
+ncclResult_t Step(const char* function, ncclComm_t handle, absl::Status (Communicator::*step)()) {
+  CommRef comm = Process::Get().handles().Find(handle);
+  if (!comm) return Report(Bad(function, "comm is no communicator that is alive"));
+  return Report((*comm.*step)());
+}
+
+ncclResult_t RefuseFlags(const char* function, int flags, const char* allowed) {
+  return Report(Bad(function, "the flags are ", flags, "; allowed: ", allowed));
+}
+
+}  // namespace
+
+ncclResult_t Revoke(ncclComm_t handle, int flags) {
+  if (handle == nullptr) return ncclSuccess;
+  if (flags != 0) return RefuseFlags("ncclCommRevoke", flags, "NCCL_REVOKE_DEFAULT");
+  return Step("ncclCommRevoke", handle, &Communicator::Revoke);
+}
+
+ncclResult_t Suspend(ncclComm_t handle, int flags) {
+  constexpr int kSuspendMemory = 1;
+  if (flags != kSuspendMemory) return RefuseFlags("ncclCommSuspend", flags, "NCCL_SUSPEND_MEM");
+  return Step("ncclCommSuspend", handle, &Communicator::Suspend);
+}
+
+ncclResult_t Resume(ncclComm_t handle) {
+  return Step("ncclCommResume", handle, &Communicator::Resume);
 }
 
 }  // namespace mccs::shim

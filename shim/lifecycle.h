@@ -1,13 +1,18 @@
-// How communicators begin and end: what stands behind ncclGetUniqueId, ncclCommInit…,
-// ncclCommFinalize, ncclCommDestroy and ncclCommAbort.
+// How communicators begin, pause and end: what stands behind ncclGetUniqueId, ncclCommInit…,
+// ncclCommFinalize, ncclCommDestroy, ncclCommAbort, ncclCommRevoke, ncclCommSuspend and
+// ncclCommResume.
 #ifndef MCCS_SHIM_LIFECYCLE_H_
 #define MCCS_SHIM_LIFECYCLE_H_
 
 #include <nccl.h>
 
+#include <chrono>
 #include <string_view>
 
 namespace mccs::shim {
+
+// A daemon answers for a unique id by itself, without other hosts.
+inline constexpr std::chrono::seconds kUniqueIdTime{5};
 
 ncclResult_t MakeUniqueId(ncclUniqueId* id);
 
@@ -28,6 +33,11 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices);
 ncclResult_t Finalize(ncclComm_t comm);
 ncclResult_t Destroy(ncclComm_t comm);
 ncclResult_t Abort(ncclComm_t comm);
+// `flags`: NCCL_REVOKE_DEFAULT, 0.
+ncclResult_t Revoke(ncclComm_t comm, int flags);
+// `flags`: NCCL_SUSPEND_MEM, 1.
+ncclResult_t Suspend(ncclComm_t comm, int flags);
+ncclResult_t Resume(ncclComm_t comm);
 
 }  // namespace mccs::shim
 

@@ -1,10 +1,129 @@
-// The exported functions that make communicators of others.
+// The exported functions that make communicators of others, and those of newer versions that ask
+// about or pause one. What the header that we are built with lacks is declared here.
 #include <nccl.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "shim/comm_properties.h"
+#include "shim/error_text.h"
 #include "shim/exported.h"
+#include "shim/lifecycle.h"
 #include "shim/offspring.h"
+#include "shim/process.h"
+
+namespace mccs::shim {
+namespace {
+
+template <typename... Parts>
+ncclResult_t Refused(const Parts&... parts) {
+  return Report(absl::InvalidArgumentError(absl::StrCat(parts...)));
+}
+
+// The communicator of a question, ready to be asked; empty after `result` was set.
+CommRef ReadyComm(const char* function, ncclComm_t handle, ncclResult_t* result) {
+  CommRef comm = Process::Get().handles().Find(handle);
+  const absl::Status ready = comm ? comm->CheckParent(/*failed_too=*/true)
+                                  : absl::InvalidArgumentError(absl::StrCat(
+                                        function, ": comm is no communicator that is alive"));
+  if (ready.ok()) return comm;
+  *result = Report(ready);
+  return {};
+}
+
+ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
+  constexpr unsigned kMagic = 0xcafebeef;
+  if (to == nullptr) return Refused("ncclCommQueryProperties: props is NULL");
+  if (to->magic != kMagic || to->size < offsetof(CommProperties, device_api)) {
+    return Refused("ncclCommQueryProperties: assign NCCL_COMM_PROPERTIES_INITIALIZER to it first");
+  }
+  ncclResult_t result = ncclSuccess;
+  const CommRef comm = ReadyComm("ncclCommQueryProperties", handle, &result);
+  if (!comm) return result;
+  CommProperties known{};  // no kernel of the tenant's communicates: what such need is not there
+  known.size = to->size;
+  known.magic = to->magic;
+  known.version = to->version;
+  known.rank = comm->rank();
+  known.ranks = comm->ranks();
+  known.cuda_device = known.nvml_device = comm->device();
+  known.lsa_teams = comm->ranks();  // each rank is alone in its team
+  known.comm_hash = comm->id();
+  std::memcpy(to, &known, std::min(to->size, sizeof(known)));
+  return ncclSuccess;
+}
+
+// The daemon holds the memory that communicators need; of the process's GPU memory none is taken.
+ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
+  constexpr int kSuspended = 1;
+  constexpr int kStats = 4;
+  if (value == nullptr) return Refused("ncclCommMemStats: value is NULL");
+  if (stat < 0 || stat >= kStats) return Refused("ncclCommMemStats: unknown statistic ", stat);
+  ncclResult_t result = ncclSuccess;
+  const CommRef comm = ReadyComm("ncclCommMemStats", handle, &result);
+  if (!comm) return result;
+  *value = stat == kSuspended && comm->suspended() ? 1 : 0;
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace mccs::shim
 
 namespace shim = mccs::shim;
+
+MCCS_EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int ranks, int rank,
+                                                   int ids, ncclUniqueId* id,
+                                                   ncclConfig_t* config) {
+  if (ids < 1 || ids > ranks || id == nullptr) {
+    if (newcomm != nullptr) *newcomm = nullptr;
+    return shim::Refused("ncclCommInitRankScalable: ", ids, " unique ids for ", ranks,
+                         " ranks; 1 to the number of ranks are possible");
+  }
+  // Daemons meet, not ranks: one meeting place is enough, and all ranks give the same first id.
+  return shim::InitRank({"ncclCommInitRankScalable", newcomm, ranks, id, rank, config});
+}
+MCCS_ALSO_WEAK(ncclCommInitRankScalable);
+
+MCCS_EXPORT ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int count,
+                                         ncclComm_t* newcomm, ncclConfig_t* config, int flags) {
+  return shim::Shrink({comm, excluded, count, newcomm, config, flags});
+}
+MCCS_ALSO_WEAK(ncclCommShrink);
+
+MCCS_EXPORT ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
+  return shim::MakeGrowId(comm, id);
+}
+MCCS_ALSO_WEAK(ncclCommGetUniqueId);
+
+MCCS_EXPORT ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                                       ncclComm_t* newcomm, ncclConfig_t* config) {
+  return shim::Grow({comm, ranks, id, rank, newcomm, config});
+}
+MCCS_ALSO_WEAK(ncclCommGrow);
+
+MCCS_EXPORT ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
+  return shim::Revoke(comm, flags);
+}
+MCCS_ALSO_WEAK(ncclCommRevoke);
+
+MCCS_EXPORT ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
+  return shim::Suspend(comm, flags);
+}
+MCCS_ALSO_WEAK(ncclCommSuspend);
+
+MCCS_EXPORT ncclResult_t pncclCommResume(ncclComm_t comm) { return shim::Resume(comm); }
+MCCS_ALSO_WEAK(ncclCommResume);
+
+MCCS_EXPORT ncclResult_t pncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value) {
+  return shim::MemStats(comm, stat, value);
+}
+MCCS_ALSO_WEAK(ncclCommMemStats);
+
+MCCS_EXPORT ncclResult_t pncclCommQueryProperties(ncclComm_t comm, shim::CommProperties* to) {
+  return shim::QueryProperties(comm, to);
+}
+MCCS_ALSO_WEAK(ncclCommQueryProperties);
 
 MCCS_EXPORT ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                                         ncclConfig_t* config) {

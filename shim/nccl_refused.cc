@@ -9,13 +9,10 @@
 
 namespace {
 
-constexpr char kNoSplit[] =
-    "this release makes communicators with ncclCommInitRank, InitRankConfig and InitAll only";
 constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
-constexpr char kNoState[] = "this release has no such state of a communicator";
 constexpr char kNoEncryption[] = "what daemons tell each other is the provider's to protect";
 
 }  // namespace
@@ -34,21 +31,7 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
   MCCS_ALSO_WEAK(name)
 
 // Communicators
-MCCS_REFUSED(ncclCommInitRankScalable, kNoSplit);
-MCCS_REFUSED(ncclCommShrink, kNoSplit);
-MCCS_REFUSED(ncclCommGrow, kNoSplit);
-MCCS_REFUSED(ncclCommGetUniqueId, kNoSplit);
-MCCS_REFUSED(ncclCommSuspend, kNoState);
-MCCS_REFUSED(ncclCommResume, kNoState);
-MCCS_REFUSED(ncclCommMemStats, kNoState);
-MCCS_REFUSED(ncclCommQueryProperties, kNoState);
 MCCS_REFUSED(ncclSetEncryption, kNoEncryption);
-
-// NULL is accepted, as by ncclCommAbort.
-MCCS_EXPORT int pncclCommRevoke(void* comm, int) {
-  return comm == nullptr ? 0 : mccs::shim::Refuse("ncclCommRevoke", "use ncclCommAbort");
-}
-MCCS_ALSO_WEAK(ncclCommRevoke);
 
 // Operations
 MCCS_REFUSED(ncclPutSignal, kNoOneSided);

@@ -1,5 +1,6 @@
 #include "shim/offspring.h"
 
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -9,7 +10,9 @@
 #include "shim/error_text.h"
 #include "shim/group.h"
 #include "shim/join_message.h"
+#include "shim/lifecycle.h"
 #include "shim/process.h"
+#include "shim/unique_id_env.h"
 
 namespace mccs::shim {
 namespace {
@@ -62,7 +65,7 @@ absl::Status AddSplit(const SplitCall& split, Group& group) {
     return Bad(call.function, "color is ", split.color,
                "; it must be 0 or more, or NCCL_SPLIT_NOCOLOR");
   }
-  MCCS_RETURN_IF_ERROR(parent->CheckUsable());
+  MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
   JoinOptions options;
   MCCS_ASSIGN_OR_RETURN(options.config, ConfigOf(call, *parent));
   wire::CommSplit message{};
@@ -77,7 +80,104 @@ absl::Status AddSplit(const SplitCall& split, Group& group) {
   return absl::OkStatus();
 }
 
+absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
+  const ParentCall call{"ncclCommShrink", shrink.comm, shrink.newcomm, shrink.config};
+  MCCS_ASSIGN_OR_RETURN(CommRef parent, FindParent(call));
+  if (shrink.excluded == nullptr || shrink.count < 1) {
+    return Bad(call.function, "excludeRanksList is ", shrink.excluded == nullptr ? "NULL" : "empty",
+               "; at least one rank must be excluded");
+  }
+  if (shrink.flags != NCCL_SHRINK_DEFAULT && shrink.flags != NCCL_SHRINK_ABORT) {
+    return Bad(call.function, "shrinkFlags is ", shrink.flags,
+               "; allowed: NCCL_SHRINK_DEFAULT and NCCL_SHRINK_ABORT");
+  }
+  const bool abort = shrink.flags == NCCL_SHRINK_ABORT;
+  MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/abort));
+  if (shrink.count >= parent->ranks()) {
+    return Bad(call.function, shrink.count, " ranks are excluded of ", parent->ranks());
+  }
+  JoinOptions options;
+  MCCS_ASSIGN_OR_RETURN(options.config, ConfigOf(call, *parent));
+  wire::CommShrink message{};
+  message.comm_handle = parent->handle();
+  MCCS_ASSIGN_OR_RETURN(message.options, MakeCommOptions(options.config));
+  for (int i = 0; i < shrink.count; ++i) {
+    const int rank = shrink.excluded[i];
+    if (rank < 0 || rank >= parent->ranks() || rank == parent->rank()) {
+      return Bad(call.function, "rank ", rank, " cannot be excluded by rank ", parent->rank(),
+                 " of ", parent->ranks());
+    }
+    if (message.count == wire::kExcludedPerMessage) {
+      message.flags = wire::kShrinkMore;
+      options.before.push_back(message);
+      message.count = 0;
+    }
+    message.excluded[message.count++] = rank;
+  }
+  message.flags = abort ? wire::kShrinkAbort : 0;
+  options.message = message;
+  group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
+  return absl::OkStatus();
+}
+
+absl::Status FillGrowId(ncclComm_t comm, ncclUniqueId* id) {
+  if (id == nullptr) return Bad("ncclCommGetUniqueId", "uniqueId is NULL");
+  CommRef parent = Process::Get().handles().Find(comm);
+  if (!parent) return Bad("ncclCommGetUniqueId", "comm is no communicator that is alive");
+  MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
+  wire::CommUniqueId message{};
+  message.comm_handle = parent->handle();
+  DaemonClient& daemon = *parent->session()->client;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kUniqueIdTime));
+  MCCS_ASSIGN_OR_RETURN(const auto made, reply.As<wire::UniqueIdReply>());
+  std::memcpy(id, made.unique_id, sizeof(*id));
+  return absl::OkStatus();
+}
+
+absl::Status AddGrow(const GrowCall& grow, Group& group) {
+  const ParentCall call{"ncclCommGrow", grow.comm, grow.newcomm, grow.config};
+  MCCS_ASSIGN_OR_RETURN(CommRef parent, FindParent(call));
+  MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
+  if (grow.rank != -1) {
+    return Bad(call.function, "rank is ", grow.rank,
+               "; a rank of the old communicator keeps its number and gives -1");
+  }
+  if (grow.ranks <= parent->ranks()) {
+    return Bad(call.function, "nRanks is ", grow.ranks, "; the communicator has ", parent->ranks(),
+               " already");
+  }
+  JoinOptions options;
+  MCCS_ASSIGN_OR_RETURN(options.config, ConfigOf(call, *parent));
+  wire::CommGrow message{};
+  message.comm_handle = parent->handle();
+  message.ranks = grow.ranks;
+  if (grow.id != nullptr) {
+    MCCS_ASSIGN_OR_RETURN(const wire::UniqueId id, OpenUniqueId(*grow.id));
+    std::memcpy(message.unique_id, &id, sizeof(message.unique_id));
+  }
+  MCCS_ASSIGN_OR_RETURN(message.options, MakeCommOptions(options.config));
+  options.message = message;
+  group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+ncclResult_t Shrink(const ShrinkCall& call) {
+  GroupOfCall group;
+  return group.Finish(AddShrink(call, *group.get()));
+}
+
+ncclResult_t MakeGrowId(ncclComm_t comm, ncclUniqueId* id) { return Report(FillGrowId(comm, id)); }
+
+ncclResult_t Grow(const GrowCall& call) {
+  if (call.comm == nullptr && call.id != nullptr) {
+    return InitRank({"ncclCommGrow", call.newcomm, call.ranks, call.id, call.rank, call.config});
+  }
+  GroupOfCall group;
+  return group.Finish(AddGrow(call, *group.get()));
+}
 
 ncclResult_t Split(const SplitCall& call) {
   GroupOfCall group;

@@ -1,4 +1,5 @@
-// Communicators that are made of others: what stands behind ncclCommSplit.
+// Communicators that are made of others: what stands behind ncclCommSplit, ncclCommShrink and
+// ncclCommGrow.
 #ifndef MCCS_SHIM_OFFSPRING_H_
 #define MCCS_SHIM_OFFSPRING_H_
 
@@ -14,6 +15,29 @@ struct SplitCall {
   const ncclConfig_t* config;  // NULL: the parent's
 };
 ncclResult_t Split(const SplitCall& call);
+
+struct ShrinkCall {
+  ncclComm_t comm;
+  const int* excluded;
+  int count;
+  ncclComm_t* newcomm;
+  const ncclConfig_t* config;
+  int flags;  // NCCL_SHRINK_…
+};
+ncclResult_t Shrink(const ShrinkCall& call);
+
+// The id that new ranks, and one old one, give to ncclCommGrow.
+ncclResult_t MakeGrowId(ncclComm_t comm, ncclUniqueId* id);
+
+struct GrowCall {
+  ncclComm_t comm;  // NULL: a new rank
+  int ranks;
+  const ncclUniqueId* id;  // NULL: an old rank that was not given it
+  int rank;                // of a new rank; -1
+  ncclComm_t* newcomm;
+  const ncclConfig_t* config;
+};
+ncclResult_t Grow(const GrowCall& call);
 
 }  // namespace mccs::shim
 

@@ -71,7 +71,8 @@ bool Communicator::LeaveTheDrained() {
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
   leaving_.push_back(local.port);
-  if (state_ == State::kActive && !loop_->running() && !local.port->HasMessages()) {
+  const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
+  if (between || revoked_) {
     Depart(local, why);
   } else if (state_ != State::kFailed) {
     std::string amid = " while the communicator was forming";
@@ -87,18 +88,25 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
 }
 
 absl::Status Communicator::Split(Splits::Call call) {
-  if (state_ == State::kFailed) return failure_;
-  if (state_ != State::kActive) {
+  if (state_ == State::kFailed && !revoked_) return failure_;
+  if (state_ == State::kForming) {
     return absl::FailedPreconditionError("the communicator is still forming");
   }
   return splits_.Add(std::move(call));
 }
 
+void Communicator::Revoke(const std::string& why) {
+  if (state_ != State::kActive) return;
+  revoked_ = true;
+  Fail(absl::UnavailableError(why));
+}
+
 void Communicator::Depart(LocalRank& local, const std::string& why) {
-  const Departure departure{.rank = local.rank,
-                            .after = loop_->completed(),
-                            .why = why,
-                            .messages = messages_->CountsOf(local.rank)};
+  Departure departure{.rank = local.rank, .after = 0, .why = why, .messages = {}};
+  if (loop_ != nullptr) {  // else the work was revoked, and nobody asks how far it had come
+    departure.after = loop_->completed();
+    departure.messages = messages_->CountsOf(local.rank);
+  }
   formation_.star->Broadcast(ToMessage(departure));
   departures_.Add(departure);
   EndSplitsWithout(local.rank, why);
@@ -246,9 +254,17 @@ bool Communicator::PollStar() {
   for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = formation_.star->Receive();
     if (!message.ok()) {
-      Fail(absl::UnavailableError(
+      const absl::Status why = absl::UnavailableError(
           absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
-                       " is gone: ", std::string(message.status().message()))));
+                       " is gone: ", std::string(message.status().message())));
+      Fail(why);
+      // Also of one that failed before, by being revoked: splits could still go on.
+      if (formation_.star->leads()) {
+        splits_.RankLeft(why);
+      } else {
+        splits_.Fail(why);
+        revoked_ = false;
+      }
       return true;
     }
     if (!message->has_value()) return moved;
@@ -264,8 +280,11 @@ void Communicator::Hear(const StarMessage& heard) {
     if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok())
       Fail(status);
   } else if (message.has_failed()) {
+    revoked_ |= message.failed().revoked() && state_ == State::kActive;
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
          /*tell_others=*/false);
+  } else if (revoked_) {
+    if (absl::Status status = splits_.Hear(heard); !status.ok()) splits_.Fail(status);
   } else if (state_ == State::kActive) {
     watcher_->Hear(heard, env_.access.clock->Now());
     if (absl::Status status = splits_.Hear(heard); !status.ok()) Fail(status);
@@ -312,7 +331,11 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
       absl::StrCat("communicator ", FormatCommId(id()), ": ", std::string(why.message()));
   env_.log->Warning(text);
   const absl::Status named(why.code(), text);
-  if (formation_.star != nullptr && tell_others) formation_.star->Broadcast(FailedMessage(why));
+  if (formation_.star != nullptr && tell_others) {
+    peer::Message message = FailedMessage(why);
+    message.mutable_failed()->set_revoked(revoked_);
+    formation_.star->Broadcast(message);
+  }
   for (const LocalRank& local : locals_) {
     if (local.port == nullptr) continue;
     if (forming) {
@@ -321,7 +344,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
       local.port->Fail(named);
     }
   }
-  splits_.Fail(named);
+  if (!revoked_) splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);
   // Nothing of what they wait for will be done.
   for (const Draining& draining : std::exchange(draining_, {})) {

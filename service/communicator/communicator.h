@@ -63,6 +63,14 @@ class Communicator {
   void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
     splits_.Abandon(port, request, why);
   }
+  // Ends its work on all ranks. Other communicators can still be made of it.
+  void Revoke(const std::string& why);
+  bool revoked() const { return revoked_; }
+  // Who belongs to it; null as long as nobody knows.
+  const Membership* members() const {
+    return formation_.members.has_value() ? &*formation_.members : nullptr;
+  }
+  const absl::Status& failure() const { return failure_; }
   // What became of splits since the last call.
   std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
@@ -139,6 +147,7 @@ class Communicator {
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
+  bool revoked_ = false;              // on purpose; then also failed
   MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
   WorkDone work_at_end_;              // of the loop that is gone
   Reporter reporter_;

@@ -27,7 +27,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                    .connect = {},
                    .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
                    .secret = SecretOf(id)},
-          .keep_dialling = id.guessable != 0,
+          .keep_dialling = id.guessable != 0 || id.derived != 0,
           .log = environment.log};
 }
 

@@ -51,7 +51,8 @@ absl::Status Joining::PollDial() {
                      ToString(options_.dial.to), ": ", std::string(connection.status().message())));
   }
   dial_.reset();
-  dial_again_at_ = options_.access.clock->Now() + kDialRendezvousAgainNs;
+  dial_again_at_ = options_.access.clock->Now() + dial_again_after_ns_;
+  dial_again_after_ns_ = std::min(2 * dial_again_after_ns_, kDialRendezvousAgainNs);
   return absl::OkStatus();
 }
 

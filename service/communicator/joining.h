@@ -25,6 +25,9 @@ inline constexpr int64_t kMissingLogEveryNs = 60 * kNsPerSec;
 // An id that was derived from NCCL_COMM_ID names a place where rank 0's daemon may not listen yet:
 // dialled again this often.
 inline constexpr int64_t kDialRendezvousAgainNs = 100 * kNsPerMs;
+// One that was derived from a communicator names a place that opens within the skew of its ranks:
+// sooner at first.
+inline constexpr int64_t kFirstDialAgainNs = kNsPerMs;
 
 // A text names at most this many missing ranks; the rest is a number.
 inline constexpr size_t kMaxNamedMissingRanks = 16;
@@ -72,6 +75,7 @@ class Joining {
   const CommId id_;
   MonotonicNs next_log_;
   MonotonicNs dial_again_at_ = 0;
+  int64_t dial_again_after_ns_ = kFirstDialAgainNs;
   MonotonicNs part_by_ = 0;  // after Withdraw
   std::optional<peer::Roster> late_roster_;
   bool over_ = false;               // the rendezvous has concluded, or is gone

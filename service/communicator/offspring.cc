@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 
 std::vector<Rank> RanksOfColor(std::span<const SplitChoice> choices, int32_t color) {
@@ -34,6 +36,52 @@ wire::UniqueId DeriveId(const Parentage& parent, std::string_view kind,
   static_assert(sizeof(id.comm_id) + sizeof(id.secret) <= wire::kProofBytes);
   std::memcpy(&id.comm_id, hash.data(), sizeof(id.comm_id));
   std::memcpy(id.secret, hash.data() + sizeof(id.comm_id), sizeof(id.secret));
+  return id;
+}
+
+namespace {
+
+void MeetAt(const Membership& parent, Rank rank, wire::UniqueId* id) {
+  const Endpoint place = parent.EndpointOf(parent.layout.HostOf(rank));
+  id->derived = 1;
+  id->port = place.port;
+  std::strncpy(id->host, place.host.c_str(), sizeof(id->host) - 1);
+}
+
+}  // namespace
+
+absl::StatusOr<OffspringPlace> PlaceWithout(const Membership& parent, const Parentage& of,
+                                            Rank self, std::vector<int32_t> excluded, int64_t nth) {
+  const int ranks = parent.layout.rank_count();
+  std::sort(excluded.begin(), excluded.end());
+  if (excluded.empty()) return absl::InvalidArgumentError("no ranks are excluded");
+  if (excluded.front() < 0 || excluded.back() >= ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", excluded.front() < 0 ? excluded.front() : excluded.back(),
+                     " cannot be excluded: the communicator has ", ranks, " ranks"));
+  }
+  if (auto twice = std::adjacent_find(excluded.begin(), excluded.end()); twice != excluded.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", *twice, " is excluded twice"));
+  }
+  const auto below = std::lower_bound(excluded.begin(), excluded.end(), self.value());
+  if (below != excluded.end() && *below == self.value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", self.value(), " excludes itself: ranks that are excluded do not call"));
+  }
+  int first = 0;  // of those that stay
+  while (first < static_cast<int>(excluded.size()) && excluded[first] == first) ++first;
+  std::vector<int64_t> facts = {nth};
+  facts.insert(facts.end(), excluded.begin(), excluded.end());
+  OffspringPlace place{.id = DeriveId(of, "shrink", facts),
+                       .ranks = ranks - static_cast<int>(excluded.size()),
+                       .rank = Rank(self.value() - static_cast<int>(below - excluded.begin()))};
+  MeetAt(parent, Rank(first), &place.id);
+  return place;
+}
+
+wire::UniqueId IdOfGrown(const Membership& parent, const Parentage& of, int64_t nth) {
+  wire::UniqueId id = DeriveId(of, "grow", {&nth, 1});
+  MeetAt(parent, Rank(0), &id);
   return id;
 }
 

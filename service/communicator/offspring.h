@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/peer.pb.h"
 #include "proto/unique_id.h"
@@ -37,6 +38,20 @@ struct Parentage {
 // meeting place.
 wire::UniqueId DeriveId(const Parentage& parent, std::string_view kind,
                         std::span<const int64_t> facts);
+
+// Where a rank of the parent stands in an offspring that ranks join one by one: its id names the
+// host of rank 0 as the meeting place.
+struct OffspringPlace {
+  wire::UniqueId id{};
+  int ranks = 0;
+  Rank rank;
+};
+// The offspring without the `excluded`, the n-th with this list. Errors: kInvalidArgument for a
+// list that cannot be: empty, a rank twice, out of range, all of them, `self` among them.
+absl::StatusOr<OffspringPlace> PlaceWithout(const Membership& parent, const Parentage& of,
+                                            Rank self, std::vector<int32_t> excluded, int64_t nth);
+// The id of the n-th larger communicator that the parent's ranks go on in.
+wire::UniqueId IdOfGrown(const Membership& parent, const Parentage& of, int64_t nth);
 
 // The roster of the communicator `id` of the parent's `ranks`, in that order: the hosts keep the
 // parent's order.

@@ -8,29 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
 #include "base/status_macros.h"
-#include "service/frontend/error_class.h"
 #include "service/frontend/join_options.h"
+#include "service/frontend/session_reply.h"
 
 namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
-
-wire::ReplyStatus ToReply(const absl::Status& status) {
-  wire::ReplyStatus reply{};
-  reply.error = ToErrorClass(status);
-  const std::string text(status.message());
-  std::strncpy(reply.text, text.c_str(), sizeof(reply.text) - 1);
-  return reply;
-}
-
-template <typename Message>
-Message Reply(uint64_t request, const absl::Status& status) {
-  Message reply{};
-  reply.header.request = request;
-  reply.status = ToReply(status);
-  return reply;
-}
 
 }  // namespace
 
@@ -55,6 +39,7 @@ bool Session::Poll() {
   }
   if (state_ == State::kOpen) moved |= PollDirty();
   moved |= PollReleases();
+  moved |= PollRevocations();
   for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
   if (state_ == State::kClosing && ranks_.empty()) state_ = State::kClosed;
   return moved;
@@ -120,14 +105,6 @@ void Session::EndSleep() {
 // ---- Messages
 // ---------------------------------------------------------------------------------------
 
-template <typename Message>
-absl::Status Session::Send(const Message& message, std::span<const int> fds) {
-  Message stamped = message;
-  stamped.header.kind = Message::kKind;
-  stamped.header.bytes = sizeof(Message);
-  return channel_->Send(std::as_bytes(std::span(&stamped, 1)), fds);
-}
-
 absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> fds) {
   wire::MessageHeader header;
   if (message.size < sizeof(header)) {
@@ -158,6 +135,18 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
       break;
     case wire::MessageKind::kCommSplit:
       if (wire::CommSplit m; greeted && as(&m)) return HandleSplit(m);
+      break;
+    case wire::MessageKind::kCommShrink:
+      if (wire::CommShrink m; greeted && as(&m)) return HandleShrink(m);
+      break;
+    case wire::MessageKind::kCommGrow:
+      if (wire::CommGrow m; greeted && as(&m)) return HandleGrow(m);
+      break;
+    case wire::MessageKind::kCommUniqueId:
+      if (wire::CommUniqueId m; greeted && as(&m)) return HandleCommUniqueId(m);
+      break;
+    case wire::MessageKind::kCommRevoke:
+      if (wire::CommRevoke m; greeted && as(&m)) return HandleRevoke(m);
       break;
     case wire::MessageKind::kCommAbort:
       if (wire::CommAbort m; greeted && as(&m)) return HandleAbort(m);
@@ -292,66 +281,6 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
   join.gpu.set_shared((request.flags & wire::kMultiRankGpu) != 0);
   SetOptions(request.options, &join);
   return join;
-}
-
-// ---- Communicators out of others ----------------------------------------------------------------
-
-absl::StatusOr<Session::RankSlot*> Session::ParentSlot(uint32_t handle) {
-  auto slot = ranks_.find(handle);
-  const bool usable = slot != ranks_.end() && slot->second.endpoint->communicator != nullptr &&
-                      !slot->second.leaving.has_value();
-  if (usable) return &slot->second;
-  return absl::InvalidArgumentError(absl::StrCat("communicator handle ", handle, " is not in use"));
-}
-
-absl::Status Session::HandleSplit(const wire::CommSplit& request) {
-  const uint64_t number = request.header.request;
-  auto split = [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(RankSlot * parent, ParentSlot(request.comm_handle));
-    if (request.color < 0 && request.color != wire::kNoColor) {
-      return absl::InvalidArgumentError(absl::StrCat("color ", request.color,
-                                                     " of ncclCommSplit: it must be 0 or more, or "
-                                                     "NCCL_SPLIT_NOCOLOR"));
-    }
-    JoinRequest join = parent->join;
-    SetOptions(request.options, &join);
-    Communicator* communicator = parent->endpoint->communicator;
-    seats_.push_back({number, request.comm_handle});
-    absl::Status status = communicator->Split({.port = parent->endpoint.get(),
-                                               .rank = parent->endpoint->rank(),
-                                               .request = number,
-                                               .choice = {request.color, request.key},
-                                               .join = std::move(join)});
-    if (!status.ok()) seats_.pop_back();
-    env_.communicators->Kick(communicator);
-    return status;
-  }();
-  return split.ok() ? split : Send(Reply<wire::CommInitReply>(number, split));
-}
-
-absl::Status Session::TakeSeat(uint64_t request, const JoinRequest& join) {
-  std::erase_if(seats_, [&](const PendingSeat& seat) { return seat.request == request; });
-  absl::Status status = Admit(join, request);
-  if (!status.ok()) NoteSent(Send(Reply<wire::CommInitReply>(request, status)));
-  return status;
-}
-
-void Session::NoSeat(uint64_t request, const absl::Status& why) {
-  std::erase_if(seats_, [&](const PendingSeat& seat) { return seat.request == request; });
-  auto reply = Reply<wire::CommInitReply>(request, why);
-  reply.comm_handle = wire::kNoCommHandle;
-  if (state_ == State::kOpen) NoteSent(Send(reply));
-}
-
-void Session::AbandonSeats(uint32_t parent, uint64_t request, const std::string& why) {
-  RankEndpoint& endpoint = *ranks_.at(parent).endpoint;
-  for (const PendingSeat& seat : std::vector<PendingSeat>(seats_)) {
-    if (seat.parent != parent || (request != 0 && seat.request != request)) continue;
-    if (endpoint.communicator != nullptr) {
-      endpoint.communicator->AbandonSplit(&endpoint, seat.request, why);
-    }
-    NoSeat(seat.request, absl::AbortedError(absl::StrCat("the rank that asked for it ", why)));
-  }
 }
 
 void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {

@@ -21,6 +21,7 @@
 #include "base/shared_region.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
+#include "service/communicator/offspring.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/rank_endpoint.h"
 #include "service/frontend/tenant_channel.h"
@@ -61,8 +62,12 @@ class Session {
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
     JoinRequest join = {};
-    std::optional<uint64_t> init_request = {};  // not answered yet
-    std::vector<uint64_t> end_requests = {};    // CommAbort and CommDestroy not answered yet
+    std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not come
+    std::map<std::vector<int32_t>, int64_t> shrinks = {};  // done, by whom they exclude
+    int64_t grown = 0;                                     // CommGrows done
+    bool grow_id_given = false;                            // for the next one
+    std::optional<uint64_t> init_request = {};             // not answered yet
+    std::vector<uint64_t> end_requests = {};  // CommAbort and CommDestroy not answered yet
     std::optional<Communicator::Leaving> leaving = {};
     bool poison = false;  // on the way out (abort)
   };
@@ -79,6 +84,7 @@ class Session {
   bool PollMessages();
   bool PollDirty();
   bool PollReleases();
+  bool PollRevocations();
   absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
 
   absl::Status HandleHello(const wire::Hello& hello);
@@ -87,6 +93,13 @@ class Session {
   absl::Status HandleRelease(const wire::ReleaseBuffer& request);
   absl::Status HandleInit(const wire::CommInit& request);
   absl::Status HandleSplit(const wire::CommSplit& request);
+  absl::Status HandleShrink(const wire::CommShrink& request);
+  absl::Status HandleGrow(const wire::CommGrow& request);
+  absl::Status HandleCommUniqueId(const wire::CommUniqueId& request);
+  absl::Status HandleRevoke(const wire::CommRevoke& request);
+  absl::Status JoinPlace(const RankSlot& parent, const OffspringPlace& place,
+                         const wire::CommOptions& options, uint64_t request);
+  void EndWork(RankSlot& slot, const std::string& why);
   absl::Status HandleAbort(const wire::CommAbort& request);
   absl::Status HandleDestroy(const wire::CommDestroy& request);
 
@@ -111,7 +124,12 @@ class Session {
   uint32_t FreeHandle() const;
 
   template <typename Message>
-  absl::Status Send(const Message& message, std::span<const int> fds = {});
+  absl::Status Send(const Message& message, std::span<const int> fds = {}) {
+    Message stamped = message;
+    stamped.header.kind = Message::kKind;
+    stamped.header.bytes = sizeof(Message);
+    return channel_->Send(std::as_bytes(std::span(&stamped, 1)), fds);
+  }
   void Close(const absl::Status& why);
 
   wire::SessionRegion& region() const {
@@ -127,6 +145,7 @@ class Session {
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
   std::vector<PendingSeat> seats_;
+  std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
   std::vector<PendingRelease> releases_;
   uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
   TenantMessage message_;

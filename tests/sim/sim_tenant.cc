@@ -170,6 +170,47 @@ SimRank& SimTenant::Init(const wire::UniqueId& id, int ranks, int rank, uint32_t
   return state;
 }
 
+SimRank& SimTenant::Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort) {
+  wire::CommShrink message{};
+  message.comm_handle = parent.handle;
+  message.options.traffic_class = -1;
+  for (int rank : excluded) {
+    if (message.count == wire::kExcludedPerMessage) {
+      message.flags = wire::kShrinkMore;
+      Send(message);
+      message.count = 0;
+    }
+    message.excluded[message.count++] = rank;
+  }
+  message.flags = abort ? wire::kShrinkAbort : 0;
+  SimRank& state = ranks_.emplace_back();
+  state.init_request = Send(message);
+  return state;
+}
+
+SimRank& SimTenant::Grow(const SimRank& parent, int ranks) {
+  wire::CommGrow message{};
+  message.comm_handle = parent.handle;
+  message.ranks = ranks;
+  message.options.traffic_class = -1;
+  SimRank& state = ranks_.emplace_back();
+  state.init_request = Send(message);
+  return state;
+}
+
+void SimTenant::AskGrowId(const SimRank& parent) {
+  unique_id_ = {};
+  wire::CommUniqueId message{};
+  message.comm_handle = parent.handle;
+  Send(message);
+}
+
+void SimTenant::Revoke(SimRank& rank) {
+  wire::CommRevoke message{};
+  message.comm_handle = rank.handle;
+  rank.end_request = Send(message);
+}
+
 SimRank& SimTenant::Split(const SimRank& parent, int color, int key) {
   wire::CommSplit message{};
   message.comm_handle = parent.handle;

@@ -100,6 +100,10 @@ class SimTenant {
 
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
+  SimRank& Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort = false);
+  SimRank& Grow(const SimRank& parent, int ranks);
+  void AskGrowId(const SimRank& parent);
+  void Revoke(SimRank& rank);
   void Post(SimRank& rank, const SimCall& call);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);

@@ -75,5 +75,40 @@ TEST(Offspring, ARosterKeepsTheParentsHostsInTheirOrder) {
   EXPECT_TRUE(CheckRoster(roster, expected).ok());
 }
 
+TEST(Offspring, ThoseThatStayMeetAtTheLowestOfThem) {
+  const Parentage parent{.secret = {1}, .id = CommId(7)};
+  const auto place = [&](int self, std::vector<int32_t> excluded, int64_t nth = 1) {
+    return PlaceWithout(Parent(), parent, Rank(self), std::move(excluded), nth);
+  };
+  const auto two = place(2, {1, 0});
+  const auto four = place(4, {0, 1});
+  ASSERT_TRUE(two.ok() && four.ok());
+  EXPECT_EQ(two->id.comm_id, four->id.comm_id);
+  EXPECT_EQ(two->ranks, 3);
+  EXPECT_EQ(two->rank, Rank(0));
+  EXPECT_EQ(four->rank, Rank(2));
+  EXPECT_EQ(two->id.derived, 1);
+  EXPECT_EQ(four->id.port, 7002) << "the host of rank 2";
+  EXPECT_EQ(place(3, {4})->id.port, 7001) << "the host of rank 0";
+  EXPECT_NE(two->id.comm_id, place(2, {0, 1}, 2)->id.comm_id);
+  EXPECT_NE(two->id.comm_id, place(2, {0})->id.comm_id);
+}
+
+TEST(Offspring, ListsThatCannotBeAreRefused) {
+  const Parentage parent{.secret = {1}, .id = CommId(7)};
+  for (const std::vector<int32_t>& list :
+       std::vector<std::vector<int32_t>>{{}, {5}, {-1}, {3, 3}, {2}, {0, 1, 2, 3, 4}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(PlaceWithout(Parent(), parent, Rank(2), list, 1).status()));
+  }
+}
+
+TEST(Offspring, EachGrowthHasAnIdOfItsOwnAtRankZero) {
+  const Parentage parent{.secret = {1}, .id = CommId(7)};
+  const wire::UniqueId id = IdOfGrown(Parent(), parent, 1);
+  EXPECT_EQ(id.port, 7001);
+  EXPECT_EQ(id.derived, 1);
+  EXPECT_NE(id.comm_id, IdOfGrown(Parent(), parent, 2).comm_id);
+}
+
 }  // namespace
 }  // namespace mccs

@@ -151,6 +151,16 @@ Message Open(const std::vector<unsigned char>& bytes) {
   return message;
 }
 
+// One communicator grows at a time.
+wire::UniqueId GrowId() {
+  wire::UniqueId id{};
+  id.magic = wire::kUniqueIdMagic;
+  id.version = wire::kWireVersion;
+  id.derived = 1;
+  id.comm_id = 7777;
+  return id;
+}
+
 template <typename Message>
 Message Refused(wire::ErrorClass error) {
   Message message{};
@@ -200,6 +210,22 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kCommInit:
       OnInit(session, Open<wire::CommInit>(bytes));
       break;
+    case wire::MessageKind::kCommShrink:
+      OnShrink(session, Open<wire::CommShrink>(bytes));
+      break;
+    case wire::MessageKind::kCommGrow:
+      OnGrow(session, Open<wire::CommGrow>(bytes));
+      break;
+    case wire::MessageKind::kCommUniqueId: {
+      auto reply = Refused<wire::UniqueIdReply>(refusal_);
+      const wire::UniqueId id = GrowId();
+      std::memcpy(reply.unique_id, &id, sizeof(id));
+      Answer(session, request, reply);
+      break;
+    }
+    case wire::MessageKind::kCommRevoke:
+      OnRevoke(session, Open<wire::CommRevoke>(bytes));
+      break;
     case wire::MessageKind::kCommSplit:
       OnSplit(session, Open<wire::CommSplit>(bytes));
       break;
@@ -247,6 +273,59 @@ void FakeDaemon::Admit(std::vector<Join>& joins) {
     comm->members[member->rank] = std::move(member);
   }
   comms_.push_back(std::move(comm));
+}
+
+std::pair<FakeDaemon::Comm*, FakeDaemon::Member*> FakeDaemon::Find(Session& session,
+                                                                   uint32_t handle) {
+  for (auto& comm : comms_) {
+    for (auto& [rank, member] : comm->members) {
+      if (member->session == &session && member->handle == handle)
+        return {comm.get(), member.get()};
+    }
+  }
+  MCCS_CHECK(false);
+}
+
+void FakeDaemon::OnShrink(Session& session, const wire::CommShrink& message) {
+  excluded_.insert(excluded_.end(), message.excluded, message.excluded + message.count);
+  if ((message.flags & wire::kShrinkMore) != 0) {
+    Answer(session, message.header.request, wire::Done{});
+    return;
+  }
+  last_excluded_ = std::exchange(excluded_, {});
+  auto [comm, caller] = Find(session, message.comm_handle);
+  auto& waiting = comm->shrinks[last_excluded_];
+  waiting[caller->rank] = {&session, message.header.request, 0, 0};
+  const size_t stay = comm->members.size() - last_excluded_.size();
+  if (waiting.size() < stay) return;
+  std::vector<Join> joins;
+  for (auto& [rank, join] : std::exchange(waiting, {})) {
+    joins.push_back(join);
+    joins.back().rank = static_cast<int>(joins.size()) - 1;
+    joins.back().ranks = static_cast<int>(stay);
+  }
+  Admit(joins);
+}
+
+// The old ranks and the new ones meet under one id.
+void FakeDaemon::OnGrow(Session& session, const wire::CommGrow& message) {
+  auto [comm, caller] = Find(session, message.comm_handle);
+  auto& joins = joining_[GrowId().comm_id];
+  joins.push_back({&session, message.header.request, caller->rank, message.ranks});
+  if (joins.size() < static_cast<size_t>(message.ranks)) return;
+  Admit(joins);
+  joining_.erase(GrowId().comm_id);
+}
+
+void FakeDaemon::OnRevoke(Session& session, const wire::CommRevoke& message) {
+  auto [comm, caller] = Find(session, message.comm_handle);
+  for (auto& [rank, member] : comm->members) {
+    std::strcpy(member->region().failure.text, "rank was revoked");
+    member->region().failure.error.store(static_cast<uint32_t>(wire::ErrorClass::kRemote),
+                                         std::memory_order_release);
+    wire::SignalFence(member->region().done, wire::kFencePoison);
+  }
+  Answer(session, message.header.request, wire::Done{});
 }
 
 void FakeDaemon::OnSplit(Session& session, const wire::CommSplit& message) {
@@ -442,6 +521,11 @@ std::vector<wire::WorkRecord> FakeDaemon::RecordsOf(int rank) {
 int FakeDaemon::CountOf(wire::MessageKind kind) {
   std::lock_guard lock(mutex_);
   return counts_[kind];
+}
+
+std::vector<int> FakeDaemon::LastExcluded() {
+  std::lock_guard lock(mutex_);
+  return last_excluded_;
 }
 
 wire::CommSplit FakeDaemon::LastSplit() {

@@ -45,6 +45,7 @@ class FakeDaemon {
   int CountOf(wire::MessageKind kind);
   wire::CommInit LastInit();
   wire::CommSplit LastSplit();
+  std::vector<int> LastExcluded();  // of a CommShrink, all its messages
 
  private:
   struct Session;
@@ -72,6 +73,8 @@ class FakeDaemon {
     // Calls of ncclCommSplit that wait for the other ranks: by number, then by rank.
     std::map<int, std::map<int, wire::CommSplit>> splits;
     std::map<int, int> split_calls;  // by rank
+    // Ranks that wait in CommShrink, by whom they exclude.
+    std::map<std::vector<int>, std::map<int, Join>> shrinks;
   };
   struct Session {
     UniqueFd socket;
@@ -90,6 +93,11 @@ class FakeDaemon {
   template <typename Message>
   void Answer(Session& session, uint64_t request, Message message, std::vector<int> fds = {});
   void OnInit(Session& session, const wire::CommInit& message);
+  // Who has this handle in this session, and its communicator.
+  std::pair<Comm*, Member*> Find(Session& session, uint32_t handle);
+  void OnShrink(Session& session, const wire::CommShrink& message);
+  void OnGrow(Session& session, const wire::CommGrow& message);
+  void OnRevoke(Session& session, const wire::CommRevoke& message);
   void OnSplit(Session& session, const wire::CommSplit& message);
   void FinishSplit(Comm& comm, const std::map<int, wire::CommSplit>& calls);
   void OnAbort(Session& session, const wire::CommAbort& message);
@@ -120,6 +128,8 @@ class FakeDaemon {
   std::map<wire::MessageKind, int> counts_;
   wire::CommInit last_init_{};
   wire::CommSplit last_split_{};
+  std::vector<int> excluded_;  // of the CommShrink that is being sent
+  std::vector<int> last_excluded_;
   uint64_t next_comm_id_ = 100;
 };
 

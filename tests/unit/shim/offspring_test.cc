@@ -262,5 +262,138 @@ TEST_F(Offspring, DeathOfTheDaemonEndsASplitThatWaits) {
   EXPECT_EQ(child, nullptr);
 }
 
+// ---- Shrink -------------------------------------------------------------------------------------
+
+TEST_F(Offspring, ShrinkLeavesOutTheExcludedWhoDoNotCall) {
+  MakeRanks(4);
+  children_.resize(4);
+  int excluded[] = {2, 0};
+  ncclGroupStart();
+  for (int r : {1, 3}) {
+    EXPECT_EQ(ncclCommShrink(comms_[r], excluded, 2, &children_[r], nullptr, NCCL_SHRINK_DEFAULT),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  EXPECT_EQ(RankOf(children_[1]), 0);
+  EXPECT_EQ(RankOf(children_[3]), 1);
+  ExpectSum({children_[1], children_[3]}, 3);
+  ExpectSum(comms_, 10);
+  std::erase(children_, nullptr);
+}
+
+TEST_F(Offspring, BadArgumentsOfAShrinkAreRefusedAtOnce) {
+  MakeRanks(2);
+  ncclComm_t child = nullptr;
+  int own[] = {0}, twice_too_many[] = {1, 1}, beyond[] = {2}, fine[] = {1};
+  const auto shrink = [&](int* list, int count, int flags) {
+    return ncclCommShrink(comms_[0], list, count, &child, nullptr, flags);
+  };
+  EXPECT_EQ(shrink(nullptr, 1, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(shrink(fine, 0, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(shrink(own, 1, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(shrink(beyond, 1, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(shrink(twice_too_many, 2, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(shrink(fine, 1, 2), ncclInvalidArgument);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommShrink), 0);
+}
+
+TEST_F(Offspring, OnlyTheAbortFlagShrinksACommunicatorThatFailed) {
+  MakeRanks(2);
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 died");
+  children_.resize(1);
+  int excluded[] = {1};
+  EXPECT_EQ(ncclCommShrink(comms_[0], excluded, 1, &children_[0], nullptr, NCCL_SHRINK_DEFAULT),
+            ncclRemoteError);
+  EXPECT_EQ(ncclCommShrink(comms_[0], excluded, 1, &children_[0], nullptr, NCCL_SHRINK_ABORT),
+            ncclSuccess)
+      << LastError();
+  ExpectSum(children_, 1);
+}
+
+// ---- Revoke and suspend -------------------------------------------------------------------------
+
+TEST_F(Offspring, ARevokedCommunicatorOnlyMakesOthers) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  int* data = Buffer<int>({1});
+  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
+  EXPECT_EQ(ncclCommRevoke(comms_[0], 1), ncclInvalidArgument);
+  for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+  EXPECT_TRUE(Synchronize(stream)) << "what waited is released";
+  EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclInvalidUsage);
+  EXPECT_THAT(LastError(), HasSubstr("ncclCommRevoke"));
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidUsage);
+  children_.resize(2);
+  ncclGroupStart();
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(ncclCommSplit(comms_[r], 0, 0, &children_[r], nullptr), ncclSuccess);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ExpectSum(children_, 3);
+  for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  comms_.clear();
+}
+
+extern "C" ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+extern "C" ncclResult_t ncclCommResume(ncclComm_t comm);
+extern "C" ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value);
+
+TEST_F(Offspring, ASuspendedCommunicatorIsNotUsed) {
+  MakeRanks(1);
+  constexpr int kSuspendMemory = 1;
+  EXPECT_EQ(ncclCommSuspend(comms_[0], 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommResume(comms_[0]), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
+  uint64_t suspended = 7;
+  EXPECT_EQ(ncclCommMemStats(comms_[0], 1, &suspended), ncclSuccess);
+  EXPECT_EQ(suspended, 1u);
+  int* data = Buffer<int>({1});
+  EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommResume(comms_[0]), ncclSuccess);
+  ExpectSum(comms_, 1);
+}
+
+// ---- Grow and several ids -----------------------------------------------------------------------
+
+extern "C" ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id);
+extern "C" ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                                     ncclComm_t* newcomm, ncclConfig_t* config);
+
+TEST_F(Offspring, OldAndNewRanksMeetInAGrownCommunicator) {
+  MakeRanks(2);
+  children_.resize(3);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclCommGetUniqueId(comms_[1], &id), ncclSuccess) << LastError();
+  EXPECT_EQ(ncclCommGrow(comms_[0], 2, nullptr, -1, &children_[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommGrow(comms_[0], 3, nullptr, 0, &children_[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommGrow(nullptr, 3, nullptr, 2, &children_[2], nullptr), ncclInvalidArgument);
+  fake_cuda::SetDevice(5);
+  ncclGroupStart();
+  EXPECT_EQ(ncclCommGrow(nullptr, 3, &id, 2, &children_[2], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommGrow(comms_[0], 3, nullptr, -1, &children_[0], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommGrow(comms_[1], 3, &id, -1, &children_[1], nullptr), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  EXPECT_EQ(RankOf(children_[2]), 2);
+  ExpectSum(children_, 6);
+}
+
+TEST_F(Offspring, ScalableInitTakesSeveralIds) {
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  comms_.resize(2);
+  ncclComm_t none = reinterpret_cast<ncclComm_t>(1);
+  EXPECT_EQ(ncclCommInitRankScalable(&none, 2, 0, 0, ids, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(ncclCommInitRankScalable(&none, 2, 0, 3, ids, nullptr), ncclInvalidArgument);
+  ncclGroupStart();
+  for (int r = 0; r < 2; ++r) {
+    fake_cuda::SetDevice(r);
+    EXPECT_EQ(ncclCommInitRankScalable(&comms_[r], 2, r, 2, ids, nullptr), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ExpectSum(comms_, 3);
+}
+
 }  // namespace
 }  // namespace mccs

@@ -1,0 +1,220 @@
+// Communicators that shrink, also when ranks, daemons or the leader are dead; that grow; and that
+// are revoked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 20;
+constexpr size_t kBytes = 256 << 10;
+
+void ExpectWorks(SimWorld& world, SimJob& job) {
+  job.Fill(1000);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+bool AllAnswered(const std::vector<SimJob::Seat>& seats) {
+  return std::all_of(seats.begin(), seats.end(),
+                     [](const SimJob::Seat& seat) { return seat.rank->answered; });
+}
+
+// Those that `excluded` leaves call, in a random order with pauses.
+std::vector<SimJob::Seat> Shrink(SimWorld& world, SimJob& parent, const std::vector<int>& excluded,
+                                 bool abort, std::mt19937_64& random) {
+  std::vector<SimJob::Seat> seats;
+  std::vector<int> order;
+  for (int r = 0; r < parent.ranks(); ++r) {
+    if (std::find(excluded.begin(), excluded.end(), r) == excluded.end()) order.push_back(r);
+  }
+  for (int r : order) seats.push_back({&parent.tenant(r), nullptr});
+  std::vector<size_t> turns(order.size());
+  for (size_t i = 0; i < turns.size(); ++i) turns[i] = i;
+  std::shuffle(turns.begin(), turns.end(), random);
+  for (size_t i : turns) {
+    SimRank& rank = parent.rank(order[i]);
+    seats[i].rank = &seats[i].tenant->Shrink(rank, excluded, abort);
+    world.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+  }
+  return seats;
+}
+
+void ExpectShrunk(SimWorld& world, std::vector<SimJob::Seat>& seats) {
+  ASSERT_TRUE(world.RunUntil([&] { return AllAnswered(seats); }, kNsPerSec));
+  for (size_t i = 0; i < seats.size(); ++i) {
+    ASSERT_EQ(seats[i].rank->status.error, wire::ErrorClass::kNone) << seats[i].rank->status.text;
+    EXPECT_EQ(seats[i].rank->rank, static_cast<int>(i));
+    EXPECT_EQ(seats[i].rank->ranks, static_cast<int>(seats.size()));
+  }
+  SimJob child(world, seats, 8192);
+  ExpectWorks(world, child);
+}
+
+TEST(SimShrink, ThoseThatStayAreRenumberedAndTheParentLivesOn) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {0, 1, 1, 2, 0}, kBytes);
+    ASSERT_TRUE(parent.Form());
+    const std::vector<int> excluded = {static_cast<int>(seed % 5),
+                                       static_cast<int>((seed + 2) % 5)};
+    auto seats = Shrink(world, parent, excluded, false, random);
+    ExpectShrunk(world, seats);
+    auto again = Shrink(world, parent, excluded, false, random);  // another one of the same ranks
+    ExpectShrunk(world, again);
+    ExpectWorks(world, parent);
+  }
+}
+
+// A rank dies in the middle of an operation, perhaps the leader's; those that stay go on.
+TEST(SimShrink, AbortGoesOnWithoutTheDead) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {0, 1, 1, 2}, kBytes);
+    ASSERT_TRUE(parent.Form());
+    parent.Fill(60'000);
+    parent.PostAll(OpKind::kAllReduce, 60'000);
+    world.RunFor(static_cast<int64_t>(random() % 400) * kNsPerUs);
+    const int dead = static_cast<int>(seed % 4);
+    parent.tenant(dead).Kill();
+    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    auto seats = Shrink(world, parent, {dead}, true, random);
+    ExpectShrunk(world, seats);
+    for (int r = 0; r < 4; ++r) {
+      if (r != dead) EXPECT_TRUE(parent.rank(r).failed());
+    }
+  }
+}
+
+TEST(SimShrink, AbortGoesOnWithoutTheLeadersDaemon) {
+  std::mt19937_64 random(1);
+  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+  SimJob parent(world, {0, 1, 2, 0, 1}, kBytes);
+  ASSERT_TRUE(parent.Form());
+  parent.PostAll(OpKind::kAllReduce, 60'000);
+  world.RunFor(100 * kNsPerUs);
+  world.host(0).Kill(world.network());
+  auto seats = Shrink(world, parent, {0, 3}, true, random);
+  ExpectShrunk(world, seats);
+}
+
+TEST(SimShrink, AFailedParentNeedsTheAbortFlagAndBadListsAreRefused) {
+  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  SimJob parent(world, {0, 1, 1}, kBytes);
+  ASSERT_TRUE(parent.Form());
+  for (const std::vector<int>& list :
+       std::vector<std::vector<int>>{{}, {0}, {3}, {-1}, {1, 1}, {1, 2, 1, 2}}) {
+    const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), list);
+    ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
+    EXPECT_EQ(refused.status.error, wire::ErrorClass::kInvalidArgument) << refused.status.text;
+  }
+  ExpectWorks(world, parent);
+  parent.PostAll(OpKind::kAllReduce, 60'000);
+  world.RunFor(50 * kNsPerUs);
+  parent.tenant(2).Kill();
+  ASSERT_TRUE(world.RunUntil([&] { return parent.rank(0).failed(); }, kNsPerSec));
+  const SimRank& refused = parent.tenant(0).Shrink(parent.rank(0), {2});
+  ASSERT_TRUE(world.RunUntil([&] { return refused.answered; }, kNsPerSec));
+  EXPECT_THAT(refused.status.text, HasSubstr("NCCL_SHRINK_ABORT"));
+}
+
+TEST(SimShrink, ALongListComesInParts) {
+  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  std::vector<int> hosts(200);
+  for (size_t r = 0; r < hosts.size(); ++r) hosts[r] = static_cast<int>(r / 100);
+  SimJob parent(world, hosts, 16);
+  ASSERT_TRUE(parent.Form());
+  std::vector<int> excluded;
+  for (int r = 0; r < 198; ++r) excluded.push_back(r);
+  std::mt19937_64 random(3);
+  auto seats = Shrink(world, parent, excluded, false, random);
+  ExpectShrunk(world, seats);
+}
+
+// ---- Revoke -------------------------------------------------------------------------------------
+
+TEST(SimRevoke, EndsTheWorkOfAllAndLeavesACommunicatorToSplitAndShrink) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {0, 1, 2, 2}, kBytes);
+    ASSERT_TRUE(parent.Form());
+    for (int r = 0; r < 3; ++r) parent.Post(r, OpKind::kAllReduce, 60'000);  // rank 3 never comes
+    world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    for (int r = 0; r < 4; ++r) {
+      parent.tenant(r).Revoke(parent.rank(r));
+      world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }, kNsPerSec));
+    std::vector<SimJob::Seat> seats;
+    for (int r = 0; r < 4; ++r) {
+      EXPECT_TRUE(parent.rank(r).failed());
+      EXPECT_THAT(parent.rank(r).failure(), HasSubstr("ncclCommRevoke"));
+      seats.push_back({&parent.tenant(r), &parent.tenant(r).Split(parent.rank(r), 0, 0)});
+    }
+    ExpectShrunk(world, seats);
+    auto fewer = Shrink(world, parent, {0}, false, random);
+    ExpectShrunk(world, fewer);
+  }
+}
+
+TEST(SimRevoke, ASplitOfARevokedCommunicatorEndsWithItsRanks) {
+  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
+  SimJob parent(world, {0, 1, 1}, kBytes);
+  ASSERT_TRUE(parent.Form());
+  for (int r = 0; r < 3; ++r) parent.tenant(r).Revoke(parent.rank(r));
+  ASSERT_TRUE(world.RunUntil([&] { return parent.Ended(); }, kNsPerSec));
+  const SimRank& waits = parent.tenant(0).Split(parent.rank(0), 0, 0);
+  world.RunFor(kNsPerMs);
+  EXPECT_FALSE(waits.answered);
+  parent.tenant(2).Kill();
+  ASSERT_TRUE(world.RunUntil([&] { return waits.answered; }, kNsPerSec));
+  EXPECT_THAT(waits.status.text, HasSubstr("rank 2"));
+}
+
+// ---- Grow ---------------------------------------------------------------------------------------
+
+TEST(SimGrow, OldRanksKeepTheirNumbersAndNewOnesJoinByTheId) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob parent(world, {1, 0}, kBytes);
+    ASSERT_TRUE(parent.Form());
+    const int root = static_cast<int>(seed % 2);
+    SimTenant& keeper = parent.tenant(root);
+    keeper.AskGrowId(parent.rank(root));
+    ASSERT_TRUE(world.RunUntil([&] { return keeper.has_unique_id(); }));
+    std::vector<SimJob::Seat> seats = {{&parent.tenant(0), nullptr},
+                                       {&parent.tenant(1), nullptr},
+                                       {&world.AddTenant(2), nullptr},
+                                       {&world.AddTenant(1), nullptr}};
+    std::vector<int> order = {0, 1, 2, 3};
+    std::shuffle(order.begin(), order.end(), random);
+    for (int r : order) {
+      SimTenant& tenant = *seats[static_cast<size_t>(r)].tenant;
+      ASSERT_TRUE(world.RunUntil([&] { return tenant.greeted(); }));
+      seats[static_cast<size_t>(r)].rank =
+          r < 2 ? &tenant.Grow(parent.rank(r), 4) : &tenant.Init(keeper.unique_id(), 4, r);
+      world.RunFor(static_cast<int64_t>(random() % 5000) * kNsPerUs);
+    }
+    ExpectShrunk(world, seats);
+    ExpectWorks(world, parent);
+  }
+}
+
+}  // namespace
+}  // namespace mccs
