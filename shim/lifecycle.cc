@@ -59,8 +59,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Make(const InitCall& call,
   Membership member{.id = {}, .ranks = call.ranks, .rank = Rank(call.rank)};
   MCCS_ASSIGN_OR_RETURN(member.id, OpenUniqueId(*call.id));
   if (member.id.guessable != 0) MCCS_RETURN_IF_ERROR(LookUpMeetingPlace(member.id));
-  JoinOptions options{
-      .message = {}, .ranks = member.ranks, .rank = member.rank, .device = device, .config = {}};
+  JoinOptions options{.before = {},
+                      .message = {},
+                      .ranks = member.ranks,
+                      .rank = member.rank,
+                      .device = device,
+                      .config = {}};
   MCCS_ASSIGN_OR_RETURN(options.config, ReadCommConfig(call.config));
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(options.message, MakeCommInit(*driver, member, device, options.config));

@@ -114,7 +114,8 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
     }
     message.excluded[message.count++] = rank;
   }
-  message.flags = abort ? wire::kShrinkAbort : 0;
+  message.flags = 0;
+  if (abort) message.flags = wire::kShrinkAbort;
   options.message = message;
   group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
   return absl::OkStatus();

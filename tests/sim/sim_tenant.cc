@@ -182,7 +182,8 @@ SimRank& SimTenant::Shrink(const SimRank& parent, const std::vector<int>& exclud
     }
     message.excluded[message.count++] = rank;
   }
-  message.flags = abort ? wire::kShrinkAbort : 0;
+  message.flags = 0;
+  if (abort) message.flags = wire::kShrinkAbort;
   SimRank& state = ranks_.emplace_back();
   state.init_request = Send(message);
   return state;

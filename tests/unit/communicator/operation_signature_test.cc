@@ -8,11 +8,13 @@ namespace mccs {
 namespace {
 
 PostedOperation Call(OpKind kind) {
-  return {.kind = kind,
-          .type = DataType::kFloat32,
-          .redop = ReduceOp::kMax,
-          .root = Rank(3),
-          .count = 1024};
+  PostedOperation call;
+  call.kind = kind;
+  call.type = DataType::kFloat32;
+  call.redop = ReduceOp::kMax;
+  call.root = Rank(3);
+  call.count = 1024;
+  return call;
 }
 
 TEST(OperationSignature, SurvivesTheWire) {
