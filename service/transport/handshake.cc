@@ -269,7 +269,10 @@ absl::Status ServerHandshake::CheckMagic() const {
 absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
   absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
   if (!secret.ok()) {
-    Refuse(now, wire::PeerVerdict::kRefused, secret.status());
+    // A client may ask again for what may still come to be.
+    const bool unknown = absl::IsNotFound(secret.status());
+    Refuse(now, unknown ? wire::PeerVerdict::kUnknownCommunicator : wire::PeerVerdict::kRefused,
+           secret.status());
     return true;
   }
   if (!secret->has_value()) {

@@ -78,7 +78,7 @@ TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
 
 TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   std::vector<wire::WorkRecord> bad;
-  for (int kind : {0, 6, 7, 11, 255}) {
+  for (int kind : {0, 11, 255}) {
     bad.push_back(Call(1));
     bad.back().op = static_cast<OpKind>(kind);
   }

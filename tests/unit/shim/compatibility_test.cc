@@ -143,6 +143,7 @@ TEST(VariableTable, HasEveryVariableThatTheCodeReads) {
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     for (std::sregex_iterator it(text.begin(), text.end(), reads), end; it != end; ++it) {
       const std::string name = (*it)[2];
+      if (name == "HOME") continue;  // where a configuration file lies: not ours to define
       const shim::Variable* variable = shim::FindVariable(name);
       ++named;
       ASSERT_NE(variable, nullptr) << entry.path() << " reads " << name;
