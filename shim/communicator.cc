@@ -61,7 +61,8 @@ absl::Status Communicator::AwaitJoined() {
     std::lock_guard lock(control_mutex_);
     if (state() == State::kJoining) FinishJoin(std::move(reply));
   }
-  return Failure();
+  // What befell the communicator after it was joined is for its next call to tell.
+  return state() == State::kReady ? absl::OkStatus() : Failure();
 }
 
 void Communicator::FinishJoin(absl::StatusOr<Reply> reply) {
@@ -127,7 +128,7 @@ absl::Status Communicator::BeginFinalize() {
   std::lock_guard lock(control_mutex_);
   switch (state()) {
     case State::kReady:
-      if (revoked_) return Revoked();
+      if (revoked_) return absl::InvalidArgumentError(kRevokedText);
       MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
       break;
     case State::kFinalizing:
@@ -177,7 +178,9 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
 
 absl::Status Communicator::Revoke() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (revoked_.exchange(true)) return absl::OkStatus();
+  if (revoked_.exchange(true)) {
+    return absl::InvalidArgumentError("the communicator was revoked before");
+  }
   wire::CommRevoke message{};
   message.comm_handle = handle_;
   auto request = session_->client->Send(message);

@@ -37,18 +37,18 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   return ncclSuccess;
 }
 
-// Its size or rank: of a communicator made of another one the daemon tells it with its answer.
+// Its size or rank, once it is ready: of a communicator made of another one the daemon tells it
+// with its answer.
 ncclResult_t AnswerWithNumber(const char* function, ncclComm_t handle, int* answer,
                               int (Communicator::*ask)() const) {
   bool known = true;
   const ncclResult_t result = AnswerAbout(function, handle, answer, [&](Communicator& comm) {
-    if (comm.ranks() == 0) (void)comm.AsyncResult();  // takes the answer if it has come
-    known = comm.ranks() != 0;
+    known = comm.AsyncResult() != ncclInProgress && comm.ranks() != 0;
     return (comm.*ask)();
   });
   if (result != ncclSuccess || known) return result;
   return BadArgument(
-      absl::StrCat(function, ": the communicator is not ready, and nobody knows yet"));
+      absl::StrCat(function, ": the communicator is not ready (ncclCommGetAsyncError tells when)"));
 }
 
 }  // namespace

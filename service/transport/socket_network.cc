@@ -53,6 +53,7 @@ class SocketConnection final : public Connection {
   Readiness readiness_;
   bool watched_ = false;
   absl::Status broken_;
+  bool exhausted_ = false;  // broken, and nothing is left to be read
 };
 
 msghdr Message(std::span<const iovec> pieces) {
@@ -87,17 +88,23 @@ absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
   return static_cast<size_t>(written);
 }
 
+// A write that failed hides nothing that the peer had said before.
 absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
-  if (!broken_.ok()) return broken_;
+  if (exhausted_) return broken_;
   msghdr message = Message(pieces);
   const ssize_t got = recvmsg(fd_.get(), &message, MSG_DONTWAIT);
   if (got < 0) {
-    if (!WouldBlock(errno)) return Break("reading from", errno);
-    if (errno == EAGAIN) readiness_.readable = false;
+    const int error = errno;
+    exhausted_ = !broken_.ok() || !WouldBlock(error);
+    if (exhausted_) return broken_.ok() ? Break("reading from", error) : broken_;
+    if (error == EAGAIN) readiness_.readable = false;
     return 0;
   }
   const size_t asked = TotalBytes(pieces);
-  if (got == 0 && asked > 0) return Break("reading from", 0);
+  if (got == 0 && asked > 0) {
+    exhausted_ = true;
+    return broken_.ok() ? Break("reading from", 0) : broken_;
+  }
   // A stream that gave less than asked is empty, unless its end is what comes next: no further edge
   // would tell about that.
   if (static_cast<size_t>(got) < asked && !readiness_.hangup) readiness_.readable = false;

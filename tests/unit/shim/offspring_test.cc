@@ -323,7 +323,7 @@ TEST_F(Offspring, ARevokedCommunicatorOnlyMakesOthers) {
   EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
   EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], stream), ncclInvalidUsage);
   EXPECT_THAT(LastError(), HasSubstr("ncclCommRevoke"));
-  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclInvalidArgument);
   children_.resize(2);
   ncclGroupStart();
   for (int r = 0; r < 2; ++r) {

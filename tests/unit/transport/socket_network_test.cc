@@ -157,6 +157,30 @@ TEST_F(SocketNetworkTest, ALargeWriteStopsAtTheBufferAndGoesOnWhenItIsRead) {
   EXPECT_EQ(in, out);
 }
 
+TEST_F(SocketNetworkTest, WhatThePeerSaidBeforeItLeftIsReadAfterAFailedWrite) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  auto near = network_.Connect(listener->local(), {});
+  ASSERT_TRUE(near.ok()) << near.status();
+  std::unique_ptr<Connection> far = Accept(*listener);
+  ASSERT_NE(far, nullptr);
+  char word[] = "bye";
+  const iovec whole{.iov_base = word, .iov_len = 3};
+  ASSERT_TRUE(far->Write({&whole, 1}).ok());
+  far.reset();
+  // The first write may still be taken: it is answered with a reset, and the next one fails.
+  absl::Status failed;
+  for (int i = 0; i < 100 && failed.ok(); ++i) failed = (*near)->Write({&whole, 1}).status();
+  ASSERT_FALSE(failed.ok());
+  ASSERT_TRUE((*near)->readable());
+  char heard[8] = {};
+  const iovec room{.iov_base = heard, .iov_len = sizeof(heard)};
+  const absl::StatusOr<size_t> got = (*near)->Read({&room, 1});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(std::string(heard, *got), "bye");
+  EXPECT_FALSE((*near)->Read({&room, 1}).ok()) << "nothing is left";
+  EXPECT_FALSE((*near)->Write({&whole, 1}).ok());
+}
+
 TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
   std::unique_ptr<Listener> listener = Listen("127.0.0.1");
   std::unique_ptr<Connection> near = *network_.Connect(listener->local(), {});
