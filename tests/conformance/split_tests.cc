@@ -204,6 +204,9 @@ void ShrinkWithAbortFlushesFirst(Test& t) {
     NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
                              ncclSum, parent, stream));
     t.ExpectBusy(stream, "rank 0 does not call");
+  }
+  t.Barrier();  // Whoever shrinks first releases the streams of all.
+  if (!t.is_root()) {
     int excluded[] = {0};
     ncclComm_t child = nullptr;
     NCCL_OK(t, ncclCommShrink(parent, excluded, 1, &child, nullptr, NCCL_SHRINK_ABORT));
