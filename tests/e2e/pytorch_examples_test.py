@@ -36,10 +36,18 @@ class Examples(unittest.TestCase):
     def test_fully_sharded(self):
         self.assert_learns_the_same("fsdp.py")
 
+    def test_tensor_parallel(self):
+        self.assert_learns_the_same("tensor_parallel.py")
+
+    def test_experts_on_different_ranks(self):
+        self.assert_learns_the_same("moe.py")
+
+    def test_layers_on_different_ranks(self):
+        self.assert_learns_the_same("pipeline.py")
+
     def test_the_benchmark_finds_every_result_right(self):
-        table = self.run_example("bench.py", "--max", "1M", "--calls", 3, "--ops",
-                                 "all_reduce,broadcast,all_gather,reduce_scatter")
-        self.assertEqual(table.count("  right"), 4 * 3, table)
+        table = self.run_example("bench.py", "--max", "1M", "--calls", 3)
+        self.assertEqual(table.count("  right"), 6 * 3, table)
         self.assertNotIn("WRONG", table)
 
     def test_torchrun_starts_them_too(self):
