@@ -142,7 +142,7 @@ void PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
     announcements_.pop_front();
     *moved = true;
   }
-  while (announcements_.empty() && !transfers_.empty() && PostNext(transfers_.front())) {
+  while (announcements_.empty() && !transfers_.empty() && PostNext()) {
     *moved = true;
   }
   while (!unacknowledged_.empty() && unacknowledged_.front().last < send_->source_free()) {
@@ -152,7 +152,8 @@ void PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
   }
 }
 
-bool PeerMessages::PostNext(Transfer& transfer) {
+bool PeerMessages::PostNext() {
+  Transfer transfer = transfers_.front();
   const OpenMessage& message = transfer.message;
   const uint64_t bytes =
       std::min<uint64_t>(options_.slice_bytes, message.bytes() - transfer.offset);
@@ -163,13 +164,12 @@ bool PeerMessages::PostNext(Transfer& transfer) {
                        .number = message.number,
                        .amount = transfer.offset};
   if (!Post({message.address() + transfer.offset, bytes}, tag, &slice)) return false;
-  Transfer after = transfer;
   transfers_.pop_front();
-  after.offset += bytes;
-  if (after.offset == message.bytes()) {
-    unacknowledged_.push_back({.message = after.message, .last = slice});
+  transfer.offset += bytes;
+  if (transfer.offset == message.bytes()) {
+    unacknowledged_.push_back({.message = message, .last = slice});
   } else {
-    transfers_.push_back(after);
+    transfers_.push_back(transfer);
   }
   return true;
 }

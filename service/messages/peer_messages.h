@@ -87,8 +87,8 @@ class PeerMessages final : private SliceSink {
   absl::Status HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
                            std::vector<OpenMessage>& done);
   void PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
-  // True when the lane took it.
-  bool PostNext(Transfer& transfer);
+  // A slice of the transfer in front, which goes to the back. False: the lane took none.
+  bool PostNext();
   bool Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number);
 
   const Options options_;
