@@ -36,7 +36,7 @@ def main():
             return timed_steps(step, options.steps, device)
 
         job.say(f"# FSDP2, {job.ranks} ranks, {options.sequences} sequences per step in all")
-        compare(job(job, train))
+        compare(job, train)
 
 
 if __name__ == "__main__":
