@@ -207,9 +207,7 @@ void UserOperators(Test& t) {
 }  // namespace
 
 void AddBadArgumentTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&)) {
-    table->push_back({"bad_arguments", name, run});
-  };
+  const TestGroup add(table, "bad_arguments");
   add("null_communicator", NullCommunicator);
   add("foreign_communicator", ForeignCommunicator);
   add("root_out_of_range", RootOutOfRange);

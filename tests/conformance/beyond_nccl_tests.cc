@@ -173,13 +173,7 @@ void AnIdThatNobodyMade(Test& t) {
 }  // namespace
 
 void AddBeyondNcclTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "beyond_nccl",
-                      .name = name,
-                      .run = run,
-                      .min_ranks = min_ranks,
-                      .beyond_nccl = true});
-  };
+  const TestGroup add(table, TestCase{.group = "beyond_nccl", .beyond_nccl = true});
   add("collectives_do_not_fit", CollectivesDoNotFit, 2);
   add("counts_do_not_fit", CountsDoNotFit, 2);
   add("types_do_not_fit", TypesDoNotFit, 2);

@@ -181,22 +181,21 @@ void NoIdsOrMoreThanRanksAreInvalidArgument(Test& t) {
 }  // namespace
 
 void AddConfigTests(TestTable* table) {
-  const auto add = [&](const char* group, const char* name, void (*run)(Test&)) {
-    table->push_back({group, name, run});
-  };
-  add("config", "null_is_the_default", NullIsTheDefault);
-  add("config", "the_initializer_is_the_default", TheInitializerIsTheDefault);
-  add("config", "every_field_may_be_set", EveryFieldMayBeSet);
-  add("config", "older_and_smaller_structs", OlderAndSmallerStructs);
-  add("config", "newer_and_larger_structs", NewerAndLargerStructs);
-  add("config", "without_its_magic_it_is_invalid_argument", WithoutItsMagicItIsInvalidArgument);
-  add("config", "values_out_of_range_are_invalid_argument", ValuesOutOfRangeAreInvalidArgument);
-  add("config", "strings_are_copied", StringsAreCopied);
-  add("unique_id", "ids_differ", IdsDiffer);
-  add("unique_id", "an_id_of_any_rank_serves", AnIdOfAnyRankServes);
-  add("unique_id", "several_ids_for_one_communicator", SeveralIdsForOneCommunicator);
-  add("unique_id", "no_ids_or_more_than_ranks_are_invalid_argument",
-      NoIdsOrMoreThanRanksAreInvalidArgument);
+  const TestGroup config(table, "config");
+  const TestGroup unique_id(table, "unique_id");
+  config("null_is_the_default", NullIsTheDefault);
+  config("the_initializer_is_the_default", TheInitializerIsTheDefault);
+  config("every_field_may_be_set", EveryFieldMayBeSet);
+  config("older_and_smaller_structs", OlderAndSmallerStructs);
+  config("newer_and_larger_structs", NewerAndLargerStructs);
+  config("without_its_magic_it_is_invalid_argument", WithoutItsMagicItIsInvalidArgument);
+  config("values_out_of_range_are_invalid_argument", ValuesOutOfRangeAreInvalidArgument);
+  config("strings_are_copied", StringsAreCopied);
+  unique_id("ids_differ", IdsDiffer);
+  unique_id("an_id_of_any_rank_serves", AnIdOfAnyRankServes);
+  unique_id("several_ids_for_one_communicator", SeveralIdsForOneCommunicator);
+  unique_id("no_ids_or_more_than_ranks_are_invalid_argument",
+            NoIdsOrMoreThanRanksAreInvalidArgument);
 }
 
 }  // namespace conformance

@@ -84,9 +84,7 @@ void AChildMayBeForkedWithWorkInFlight(Test& t) {
 }  // namespace
 
 void AddForkTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&)) {
-    table->push_back({"fork", name, run});
-  };
+  const TestGroup add(table, "fork");
   add("work_goes_on_beside_a_child", WorkGoesOnBesideAChild);
   add("a_childs_end_changes_nothing", AChildsEndChangesNothing);
   add("a_child_may_be_forked_with_work_in_flight", AChildMayBeForkedWithWorkInFlight);

@@ -306,10 +306,7 @@ void AWorldAfterItsGraphs(Test& t) {
 }  // namespace
 
 void AddGraphTests(TestTable* table) {
-  const auto add = [&](const char* name, std::function<void(Test&)> run, int min_ranks = 1) {
-    table->push_back(
-        {.group = "graphs", .name = name, .run = std::move(run), .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "graphs");
   add("replays_run_the_work_again", ReplaysRunTheWorkAgain);
   add("the_first_call_in_thread_local_mode",
       [](Test& t) { TheFirstCallOfACommunicator(t, cudaStreamCaptureModeThreadLocal); });

@@ -256,9 +256,7 @@ void SimulateEndNeedsItsStructInitialized(Test& t) {
 }  // namespace
 
 void AddGroupTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "groups", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "groups");
   add("an_empty_group_succeeds", AnEmptyGroupSucceeds);
   add("end_without_start_is_invalid_usage", EndWithoutStartIsInvalidUsage);
   add("only_the_outermost_end_acts", OnlyTheOutermostEndActs);

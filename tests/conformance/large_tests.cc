@@ -125,9 +125,7 @@ void SendAndReceive(Test& t) {
 }  // namespace
 
 void AddLargeTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&)) {
-    table->push_back({.group = "large", .name = name, .run = run, .min_ranks = 2});
-  };
+  const TestGroup add(table, TestCase{.group = "large", .min_ranks = 2});
   add("all_reduce_of_more_than_2_to_the_31_int8", AllReduce);
   add("broadcast_of_more_than_2_to_the_31_int8", Broadcast);
   add("send_and_receive_of_more_than_2_to_the_31_int8", SendAndReceive);

@@ -316,9 +316,7 @@ void TheDeviceIsTheCurrentOneAtInit(Test& t) {
 }  // namespace
 
 void AddLifeCycleTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "life_cycle", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "life_cycle");
   add("questions_are_answered", QuestionsAreAnswered);
   add("null_is_accepted_by_all_ends", NullIsAcceptedByAllEnds);
   add("finalize_then_destroy", FinalizeThenDestroy);

@@ -249,27 +249,25 @@ void KindsMixInOneOperation(Test& t) {
 }  // namespace
 
 void AddMemoryTests(TestTable* table) {
-  const auto add = [&](const char* group, const char* name, std::function<void(Test&)> run,
-                       int min_ranks = 1) {
-    table->push_back({.group = group, .name = name, .run = std::move(run), .min_ranks = min_ranks});
-  };
-  add("memory", "nccl_mem_alloc", NcclMemAlloc);
-  add("memory", "pinned_host_memory", PinnedHostMemory);
-  add("memory", "registered_host_memory", RegisteredHostMemory);
-  add("memory", "managed_memory", ManagedMemory);
-  add("memory", "memory_of_the_default_pool", MemoryOfTheDefaultPool);
-  add("memory", "pool_memory_freed_behind_its_work", PoolMemoryFreedBehindItsWork);
-  add("memory", "anywhere_in_an_allocation", AnywhereInAnAllocation);
-  add("memory", "one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
-  add("memory", "freed_and_reused_addresses", FreedAndReusedAddresses);
-  add("memory", "allocations_come_and_go", AllocationsComeAndGo);
-  add("memory", "kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
-  add("registration", "register_and_deregister", Registration);
-  add("registration", "of_a_part", RegistrationOfAPart);
-  add("registration", "comes_and_goes", RegistrationComesAndGoes);
-  add("registration", "windows", [](Test& t) { Windows(t, NCCL_WIN_DEFAULT); });
-  add("registration", "symmetric_windows", [](Test& t) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); });
-  add("registration", "a_window_in_a_group", AWindowInAGroup);
+  const TestGroup memory(table, "memory");
+  const TestGroup registration(table, "registration");
+  memory("nccl_mem_alloc", NcclMemAlloc);
+  memory("pinned_host_memory", PinnedHostMemory);
+  memory("registered_host_memory", RegisteredHostMemory);
+  memory("managed_memory", ManagedMemory);
+  memory("memory_of_the_default_pool", MemoryOfTheDefaultPool);
+  memory("pool_memory_freed_behind_its_work", PoolMemoryFreedBehindItsWork);
+  memory("anywhere_in_an_allocation", AnywhereInAnAllocation);
+  memory("one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
+  memory("freed_and_reused_addresses", FreedAndReusedAddresses);
+  memory("allocations_come_and_go", AllocationsComeAndGo);
+  memory("kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
+  registration("register_and_deregister", Registration);
+  registration("of_a_part", RegistrationOfAPart);
+  registration("comes_and_goes", RegistrationComesAndGoes);
+  registration("windows", [](Test& t) { Windows(t, NCCL_WIN_DEFAULT); });
+  registration("symmetric_windows", [](Test& t) { Windows(t, NCCL_WIN_COLL_SYMMETRIC); });
+  registration("a_window_in_a_group", AWindowInAGroup);
 }
 
 }  // namespace conformance

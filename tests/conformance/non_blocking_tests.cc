@@ -168,9 +168,7 @@ void JobsOfBothKindsDoNotMixInAGroup(Test& t) {
 }  // namespace
 
 void AddNonBlockingTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "non_blocking", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "non_blocking");
   add("init_settles_and_collectives_work", InitSettlesAndCollectivesWork);
   add("init_returns_while_others_are_missing", InitReturnsWhileOthersAreMissing, 2);
   add("use_before_it_is_ready_is_invalid_argument", UseBeforeItIsReadyIsInvalidArgument, 2);

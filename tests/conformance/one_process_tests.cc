@@ -272,13 +272,8 @@ void ThreadsOfOneProcess(Test& t) {
 }  // namespace
 
 void AddOneProcessTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&)) {
-    table->push_back({.group = "one_process",
-                      .name = name,
-                      .run = run,
-                      .who = Who::kHostLeaders,
-                      .min_devices = 2});
-  };
+  const TestGroup add(table,
+                      TestCase{.group = "one_process", .who = Who::kHostLeaders, .min_devices = 2});
   add("init_all_of_all_devices", InitAllOfAllDevices);
   add("init_all_in_the_order_of_the_list", InitAllInTheOrderOfTheList);
   add("init_all_keeps_the_current_device", InitAllKeepsTheCurrentDevice);

@@ -262,10 +262,7 @@ void FloatAveragesMultiplyByTheRoundedShare(Test& t) {
 }  // namespace
 
 void AddOperatorTests(TestTable* table) {
-  const auto add = [&](const std::string& name, std::function<void(Test&)> run, int min_ranks = 1) {
-    table->push_back(
-        {.group = "operators", .name = name, .run = std::move(run), .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "operators");
   for (const ElementType& type : ElementTypes()) {
     const std::string name(type.name);
     add("premulsum_with_host_scalar_" + name, [&](Test& t) { PreMulSumWithHostScalar(t, type); });

@@ -266,9 +266,7 @@ void SeveralStreamsInOneGroup(Test& t) {
 }  // namespace
 
 void AddPointToPointTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 2) {
-    table->push_back({.group = "point_to_point", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, TestCase{.group = "point_to_point", .min_ranks = 2});
   add("one_pair", OnePair);
   add("ping_pong", PingPong);
   add("a_ring", ARing);

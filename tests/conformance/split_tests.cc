@@ -238,26 +238,25 @@ void WhoIsExcludedMustNotCallShrink(Test& t) {
 }  // namespace
 
 void AddSplitTests(TestTable* table) {
-  const auto add = [&](const char* group, const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = group, .name = name, .run = run, .min_ranks = min_ranks});
-  };
-  add("split", "one_color_keeps_everybody", OneColorKeepsEverybody);
-  add("split", "colors_make_communicators_of_their_own", ColorsMakeCommunicatorsOfTheirOwn, 2);
-  add("split", "each_rank_alone", EachRankAlone);
-  add("split", "keys_order_the_ranks", KeysOrderTheRanks);
-  add("split", "equal_keys_keep_the_parents_order", EqualKeysKeepTheParentsOrder);
-  add("split", "no_color_takes_part_and_gets_null", NoColorTakesPartAndGetsNull, 2);
-  add("split", "no_color_for_all", NoColorForAll);
-  add("split", "a_child_outlives_its_parent", AChildOutlivesItsParent);
-  add("split", "children_of_children", ChildrenOfChildren, 2);
-  add("split", "parent_and_child_work_at_the_same_time", ParentAndChildWorkAtTheSameTime);
-  add("split", "no_config_inherits_the_parents", NoConfigInheritsTheParents);
-  add("split", "a_config_of_its_own", AConfigOfItsOwn);
-  add("shrink", "fills_the_gaps", ShrinkFillsTheGaps, 2);
-  add("shrink", "to_one", ShrinkToOne, 2);
-  add("shrink", "with_abort_flushes_first", ShrinkWithAbortFlushesFirst, 2);
-  add("shrink", "of_nobody_is_invalid_argument", ShrinkOfNobodyIsInvalidArgument);
-  add("shrink", "who_is_excluded_must_not_call", WhoIsExcludedMustNotCallShrink);
+  const TestGroup split(table, "split");
+  const TestGroup shrink(table, "shrink");
+  split("one_color_keeps_everybody", OneColorKeepsEverybody);
+  split("colors_make_communicators_of_their_own", ColorsMakeCommunicatorsOfTheirOwn, 2);
+  split("each_rank_alone", EachRankAlone);
+  split("keys_order_the_ranks", KeysOrderTheRanks);
+  split("equal_keys_keep_the_parents_order", EqualKeysKeepTheParentsOrder);
+  split("no_color_takes_part_and_gets_null", NoColorTakesPartAndGetsNull, 2);
+  split("no_color_for_all", NoColorForAll);
+  split("a_child_outlives_its_parent", AChildOutlivesItsParent);
+  split("children_of_children", ChildrenOfChildren, 2);
+  split("parent_and_child_work_at_the_same_time", ParentAndChildWorkAtTheSameTime);
+  split("no_config_inherits_the_parents", NoConfigInheritsTheParents);
+  split("a_config_of_its_own", AConfigOfItsOwn);
+  shrink("fills_the_gaps", ShrinkFillsTheGaps, 2);
+  shrink("to_one", ShrinkToOne, 2);
+  shrink("with_abort_flushes_first", ShrinkWithAbortFlushesFirst, 2);
+  shrink("of_nobody_is_invalid_argument", ShrinkOfNobodyIsInvalidArgument);
+  shrink("who_is_excluded_must_not_call", WhoIsExcludedMustNotCallShrink);
 }
 
 }  // namespace conformance

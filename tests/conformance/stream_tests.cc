@@ -174,9 +174,7 @@ void ThousandsOfOperations(Test& t) {
 }  // namespace
 
 void AddStreamTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "streams", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "streams");
   add("the_legacy_stream", TheLegacyStream);
   add("the_per_thread_stream", ThePerThreadStream);
   add("a_blocking_stream", ABlockingStream);

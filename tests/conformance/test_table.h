@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conformance/options.h"
@@ -21,8 +22,8 @@ enum class Who {
 
 struct TestCase {
   std::string group;
-  std::string name;
-  std::function<void(Test&)> run;
+  std::string name = {};
+  std::function<void(Test&)> run = {};
   Who who = Who::kEveryRank;
   int min_ranks = 1;         // that take part
   int min_devices = 1;       // that each of them sees
@@ -32,6 +33,28 @@ struct TestCase {
 };
 
 using TestTable = std::vector<TestCase>;
+
+// Adds the tests of one group to a table.
+class TestGroup {
+ public:
+  // `common`: what all tests of the group share, its name to begin with.
+  TestGroup(TestTable* table, TestCase common) : table_(table), common_(std::move(common)) {}
+  TestGroup(TestTable* table, const char* group) : TestGroup(table, TestCase{.group = group}) {}
+
+  void operator()(std::string name, std::function<void(Test&)> run) const {
+    (*this)(std::move(name), std::move(run), common_.min_ranks);
+  }
+  void operator()(std::string name, std::function<void(Test&)> run, int min_ranks) const {
+    TestCase& test = table_->emplace_back(common_);
+    test.name = std::move(name);
+    test.run = std::move(run);
+    test.min_ranks = min_ranks;
+  }
+
+ private:
+  TestTable* const table_;
+  const TestCase common_;
+};
 
 // Each file of tests adds its own.
 void AddSymbolTests(TestTable* table);

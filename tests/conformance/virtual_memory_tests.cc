@@ -147,9 +147,7 @@ void ASegmentThatIsMappedAnew(Test& t) {
 }  // namespace
 
 void AddVirtualMemoryTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&)) {
-    table->push_back({"virtual_memory", name, run});
-  };
+  const TestGroup add(table, "virtual_memory");
   add("one_mapping", [](Test& t) { OneMapping(t, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR); });
   add("one_mapping_that_cannot_be_shared", [](Test& t) { OneMapping(t, CU_MEM_HANDLE_TYPE_NONE); });
   add("a_buffer_over_several_mappings", ABufferOverSeveralMappings);

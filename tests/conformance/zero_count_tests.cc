@@ -84,9 +84,7 @@ void AnEmptyReceiveWaitsForItsSend(Test& t) {
 }  // namespace
 
 void AddZeroCountTests(TestTable* table) {
-  const auto add = [&](const char* name, void (*run)(Test&), int min_ranks = 1) {
-    table->push_back({.group = "zero_counts", .name = name, .run = run, .min_ranks = min_ranks});
-  };
+  const TestGroup add(table, "zero_counts");
   add("collectives_meet_nobody", CollectivesMeetNobody);
   add("collectives_take_null_pointers", CollectivesTakeNullPointers);
   add("arguments_are_checked_all_the_same", ArgumentsAreCheckedAllTheSame);
