@@ -13,7 +13,6 @@
 namespace mccs::shim {
 namespace {
 
-constexpr unsigned kConfigMagic = 0xcafebeef;
 constexpr int kMaxClusterSize = 8;
 
 static_assert(MCCS_NCCL_VENDOR_ID > 0 && MCCS_NCCL_VENDOR_ID < 1 << 24);

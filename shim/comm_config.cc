@@ -11,7 +11,6 @@
 namespace mccs::shim {
 namespace {
 
-constexpr unsigned kConfigMagic = 0xcafebeef;
 constexpr size_t kOldestConfigBytes = 24;  // 2.14: up to `blocking`
 constexpr int kMaxClusterSize = 8;
 

@@ -1,4 +1,5 @@
-// A field of one of NCCL's configuration structures that may be left undefined.
+// What NCCL's configuration structures have in common: how an initialised one is known, and fields
+// that may be left undefined.
 #ifndef MCCS_SHIM_CONFIG_FIELD_H_
 #define MCCS_SHIM_CONFIG_FIELD_H_
 
@@ -10,6 +11,9 @@
 #include "absl/strings/str_cat.h"
 
 namespace mccs::shim {
+
+// What the initialisers of all of them write into `magic`.
+inline constexpr unsigned kConfigMagic = 0xcafebeef;
 
 // Undefined, or within [low, high].
 struct ConfigField {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "shim/comm_properties.h"
+#include "shim/config_field.h"
 #include "shim/error_text.h"
 #include "shim/exported.h"
 #include "shim/lifecycle.h"
@@ -33,9 +34,8 @@ CommRef ReadyComm(const char* function, ncclComm_t handle, ncclResult_t* result)
 }
 
 ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
-  constexpr unsigned kMagic = 0xcafebeef;
   if (to == nullptr) return Refused("ncclCommQueryProperties: props is NULL");
-  if (to->magic != kMagic || to->size < offsetof(CommProperties, device_api)) {
+  if (to->magic != kConfigMagic || to->size < offsetof(CommProperties, device_api)) {
     return Refused("ncclCommQueryProperties: assign NCCL_COMM_PROPERTIES_INITIALIZER to it first");
   }
   ncclResult_t result = ncclSuccess;

@@ -19,7 +19,7 @@ absl::Status Broken(const MessageTag& tag, std::string_view what) {
                                           "; run the same release of mccsd on all hosts"));
 }
 
-const MessageCount* Find(const std::vector<MessageCount>& counts, Rank peer) {
+const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts) {
   const auto found = std::find_if(counts.begin(), counts.end(),
                                   [&](const MessageCount& count) { return count.peer == peer; });
   return found == counts.end() ? nullptr : &*found;
@@ -189,13 +189,13 @@ const OpenMessage* PeerMessages::Unanswered(Rank rank,
                                             const std::vector<MessageCount>& counts) const {
   for (const auto& [pair, outgoing] : outgoing_) {
     if (pair.destination != rank || outgoing.sends.empty()) continue;
-    const MessageCount* count = mccs::Find(counts, pair.source);
+    const MessageCount* count = CountWith(pair.source, counts);
     const OpenMessage& last = outgoing.sends.back();
     if (count == nullptr || last.number > count->received) return &last;
   }
   for (const auto& [pair, receives] : incoming_) {
     if (pair.source != rank || receives.empty()) continue;
-    const MessageCount* count = mccs::Find(counts, pair.destination);
+    const MessageCount* count = CountWith(pair.destination, counts);
     const Receive& last = receives.back();
     if (count == nullptr || last.message.number > count->sent) return &last.message;
   }
