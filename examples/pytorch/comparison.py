@@ -11,6 +11,8 @@ import time
 import torch
 import torch.distributed as dist
 
+from transformer import batch_of, next_token_loss
+
 # Two backends add in different orders and round differently; a step's loss may differ by this much of it.
 TOLERANCE = 1e-4
 
@@ -61,6 +63,23 @@ def timed_steps(step, steps, device):
     return losses, seconds
 
 
+def train_alone(make_model, options):
+    """One process with the whole batch and no communication: what a cut or shared model must compute too."""
+    torch.manual_seed(0)
+    model = make_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+
+    def step(number):
+        tokens = batch_of(number, options.sequences)
+        loss = next_token_loss(model(tokens), tokens)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return timed_steps(step, options.steps, torch.device("cpu"))
+
+
 def mean_over_ranks(loss):
     """The mean of a scalar over all ranks."""
     loss = loss.detach().clone()
@@ -75,12 +94,12 @@ def on_the_first_rank(run):
     return result[0]
 
 
-def compare(job, train, train_alone=None):
-    """Runs train(device) on both backends, and train_alone() on one process, all of which return (losses, seconds),
+def compare(job, train, alone=None):
+    """Runs train(device) on both backends, and alone() on one process, all of which return (losses, seconds),
     and prints them side by side. Raises SystemExit on every rank where they disagree."""
     runs = {"NCCL, GPUs": lambda: train(job.gpu), "Gloo, host": lambda: train(torch.device("cpu"))}
-    if train_alone:
-        runs["one process, host"] = lambda: on_the_first_rank(train_alone)
+    if alone:
+        runs["one process, host"] = lambda: on_the_first_rank(alone)
     results = {}
     job.say(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
     for label, run in runs.items():

@@ -6,7 +6,7 @@ NCCL calls: all_reduce for the gradients, in buckets that overlap with the backw
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from comparison import TRAINING, Job, arguments, compare, mean_over_ranks, timed_steps
+from comparison import TRAINING, Job, arguments, compare, mean_over_ranks, timed_steps, train_alone
 from transformer import Transformer, batch_of, next_token_loss, share_of
 
 
@@ -29,24 +29,8 @@ def main():
 
             return timed_steps(step, options.steps, device)
 
-        def train_alone():
-            """The same without any communication: one process has the whole batch."""
-            torch.manual_seed(0)
-            model = Transformer()
-            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-
-            def step(number):
-                tokens = batch_of(number, options.sequences)
-                loss = next_token_loss(model(tokens), tokens)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                return loss
-
-            return timed_steps(step, options.steps, torch.device("cpu"))
-
         job.say(f"# DDP, {job.ranks} ranks, {options.sequences} sequences per step in all")
-        compare(job, train, train_alone)
+        compare(job, train, lambda: train_alone(Transformer, options))
 
 
 if __name__ == "__main__":

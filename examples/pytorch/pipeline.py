@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from comparison import TRAINING, Job, arguments, compare, timed_steps
+from comparison import TRAINING, Job, arguments, compare, timed_steps, train_alone
 from transformer import Transformer, batch_of, next_token_loss
 
 WIDTH = 128
@@ -81,28 +81,13 @@ def main():
 
             return timed_steps(step, options.steps, device)
 
-        def train_alone():
-            torch.manual_seed(0)
-            model = Transformer(width=WIDTH, layers=options.layers)
-            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-
-            def step(number):
-                tokens = batch_of(number, options.sequences)
-                loss = next_token_loss(model(tokens), tokens)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                return loss
-
-            return timed_steps(step, options.steps, torch.device("cpu"))
-
         if job.ranks > options.layers + 2:
             raise SystemExit(f"{options.layers} layers make at most {options.layers + 2} stages, not {job.ranks}")
         if options.sequences % options.micro_batches:
             raise SystemExit("--sequences must be a multiple of --micro_batches")
         job.say(f"# pipeline of {job.ranks} ranks, {options.micro_batches} micro-batches,"
                 f" {options.sequences} sequences per step")
-        compare(job, train, train_alone)
+        compare(job, train, lambda: train_alone(lambda: Transformer(width=WIDTH, layers=options.layers), options))
 
 
 if __name__ == "__main__":

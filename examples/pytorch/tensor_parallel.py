@@ -7,7 +7,7 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from comparison import TRAINING, Job, arguments, compare, timed_steps
+from comparison import TRAINING, Job, arguments, compare, timed_steps, train_alone
 from transformer import Transformer, batch_of, next_token_loss
 
 # A first matrix is cut by columns, the one after it by rows: in between every rank goes on with its own share.
@@ -43,25 +43,10 @@ def main():
 
             return timed_steps(step, options.steps, device)
 
-        def train_alone():
-            torch.manual_seed(0)
-            model = Transformer(heads=options.heads)
-            optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-
-            def step(number):
-                tokens = batch_of(number, options.sequences)
-                loss = next_token_loss(model(tokens), tokens)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                return loss
-
-            return timed_steps(step, options.steps, torch.device("cpu"))
-
         if options.heads % job.ranks:
             raise SystemExit(f"--heads {options.heads} cannot be shared by {job.ranks} ranks")
         job.say(f"# tensor parallel, {job.ranks} ranks, {options.sequences} sequences per step")
-        compare(job, train, train_alone)
+        compare(job, train, lambda: train_alone(lambda: Transformer(heads=options.heads), options))
 
 
 if __name__ == "__main__":
