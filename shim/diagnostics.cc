@@ -38,11 +38,13 @@ constexpr SubsystemName kSubsystemNames[] = {{"INIT", Bit(Subsystem::kInit)},
                                              {"CALL", Bit(Subsystem::kCall)},
                                              {"ALL", kAllSubsystems}};
 
-// What the variables say, once read. Never freed: a line may be on its way in another thread.
+// What the variables say, once read. Never freed: a line may be on its way in another thread. One
+// that was read again keeps its predecessor.
 struct Output {
   Verbosity verbosity = Verbosity::kNone;
   uint32_t subsystems = 0;
   std::FILE* stream = stdout;
+  const Output* previous = nullptr;
 };
 std::atomic<const Output*> the_output{nullptr};  // release store when read; pairs with Current
 
@@ -86,6 +88,7 @@ const Output& Read(bool again) {
   const Output* known = the_output.load(std::memory_order_relaxed);
   if (known != nullptr && !again) return *known;
   auto* output = new Output;
+  output->previous = known;
   output->verbosity = VerbosityOf(ValueOf("NCCL_DEBUG").value_or(""));
   output->subsystems = SubsystemsOf(ValueOf("NCCL_DEBUG_SUBSYS").value_or("INIT,ENV"));
   const auto file = ValueOf("NCCL_DEBUG_FILE");
