@@ -15,6 +15,12 @@
 namespace mccs::emulation {
 namespace {
 
+// One for all tests. Never ends, because its threads do not.
+Engine& TheEngine() {
+  static Engine* const engine = new Engine(2, 32);
+  return *engine;
+}
+
 class GraphTest : public testing::Test {
  protected:
   // A node that appends `name` to trace_.
@@ -45,8 +51,7 @@ class GraphTest : public testing::Test {
   std::shared_ptr<Graph> graph_ = std::make_shared<Graph>(&names_);
   std::vector<std::unique_ptr<PlainNote>> notes_;
   std::string trace_;
-  // Never ends, because its threads do not.
-  Engine& engine_ = *new Engine(2, 32);
+  Engine& engine_ = TheEngine();
 };
 
 TEST_F(GraphTest, ARowOfNodesIsOneChain) {

@@ -15,6 +15,12 @@ namespace {
 constexpr size_t kBlock = 1 << 20;
 constexpr uint64_t kCapacity = 8 * kBlock;
 
+// One for all tests. Never ends, because its threads do not.
+Engine& TheEngine() {
+  static Engine* const engine = new Engine(1, 32);
+  return *engine;
+}
+
 class MemoryPoolTest : public testing::Test {
  protected:
   CUdeviceptr Allocate(size_t bytes, CUresult expected = CUDA_SUCCESS) {
@@ -30,8 +36,7 @@ class MemoryPoolTest : public testing::Test {
   uint64_t Used() { return map_.account().used_bytes(0); }
 
   MemoryMap map_{1, kCapacity};
-  // Never ends, because its threads do not.
-  Engine& engine_ = *new Engine(1, 32);
+  Engine& engine_ = TheEngine();
   const std::vector<GpuIdentity> gpus_{IdentifyGpu("host", 0)};
   MemoryPools pools_{&map_, &engine_, &gpus_};
   const std::shared_ptr<Stream> stream_ = engine_.CreateStream({.gpu = 0, .blocking = false});

@@ -369,7 +369,8 @@ bool FakeDaemon::RunOne(Comm& comm) {
     default:
       result.assign(sends[call.root_or_peer], sends[call.root_or_peer] + block);
   }
-  for (size_t r = 0; r < ranks; ++r) {
+  // A type that this daemon does not reduce leaves the receivers as they are.
+  for (size_t r = 0; r < ranks && !result.empty(); ++r) {
     const bool scatter = call.op == OpKind::kReduceScatter;
     std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0),
                 scatter ? block : result.size());
