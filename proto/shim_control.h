@@ -30,6 +30,8 @@
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
 //                    ◄─────────── Done              after all posted work and the last access
+//   Estimate         ───────────►                   how long a call would take; nothing is posted
+//                    ◄─────────── EstimateReply
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
 
@@ -64,6 +66,8 @@ enum class MessageKind : uint32_t {
   kCommGrow = 15,
   kCommUniqueId = 16,
   kCommRevoke = 17,
+  kEstimate = 18,
+  kEstimateReply = 19,
 };
 
 struct MessageHeader {
@@ -257,6 +261,26 @@ struct CommDestroy {
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t reserved;
+};
+
+struct Estimate {
+  static constexpr MessageKind kKind = MessageKind::kEstimate;
+  MessageHeader header;
+  uint32_t comm_handle;
+  OpKind op;
+  DataType type;
+  uint8_t reserved[2];
+  int32_t root_or_peer;
+  uint32_t reserved1;
+  uint64_t count;  // elements, as the NCCL call counts them
+};
+static_assert(sizeof(Estimate) == 40);
+
+struct EstimateReply {
+  static constexpr MessageKind kKind = MessageKind::kEstimateReply;
+  MessageHeader header;
+  ReplyStatus status;
+  double microseconds;
 };
 
 struct Done {

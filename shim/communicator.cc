@@ -10,8 +10,10 @@
 #include "shim/error_text.h"
 
 namespace mccs::shim {
-
 namespace {
+
+// The daemon answers by itself; a large communicator's plan takes some time to build.
+constexpr std::chrono::seconds kEstimateTime{10};
 
 constexpr char kRevokedText[] =
     "the communicator was revoked by ncclCommRevoke: it can be split, shrunk, grown, destroyed and "
@@ -225,6 +227,19 @@ void Communicator::Abort() {
   if (request) (void)session_->client->Await(*request, kAbortTime);
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
+}
+
+absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
+  wire::Estimate message{};
+  message.comm_handle = handle_;
+  message.op = call.op;
+  message.type = call.type;
+  message.root_or_peer = call.root_or_peer;
+  message.count = call.count;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, session_->client->Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kEstimateTime));
+  MCCS_ASSIGN_OR_RETURN(const auto estimate, reply.As<wire::EstimateReply>());
+  return estimate.microseconds;
 }
 
 // ---- Questions -------------------------------------------------------------------------------

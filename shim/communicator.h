@@ -137,6 +137,10 @@ class Communicator {
   bool broken() const;
   void NotifyDaemon() { session_->client->Notify(handle_); }
 
+  // Microseconds that this call would take, as the daemon estimates it. REQUIRES: CheckUsable() was
+  // ok. THREAD: any.
+  absl::StatusOr<double> EstimateUs(const wire::WorkRecord& call);
+
   // What ncclRedOpCreatePreMulSum, and what the functions of registration made here. THREAD: any.
   UserOperators& operators() { return operators_; }
   Registrations& registrations() { return registrations_; }

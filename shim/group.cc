@@ -26,15 +26,17 @@ Group::Outcome Group::End() {
   return outcome;
 }
 
-absl::Status Group::EndWithoutActing() {
+absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   if (depth_ == 0) {
     return absl::FailedPreconditionError("ncclGroupSimulateEnd: no ncclGroupStart before it");
   }
-  if (--depth_ == 0) {
-    error_ = absl::OkStatus();
-    Clear();
-  }
-  return absl::OkStatus();
+  if (--depth_ > 0) return std::nullopt;
+  const absl::Status error = std::exchange(error_, absl::OkStatus());
+  absl::StatusOr<std::optional<double>> estimate = std::optional<double>();
+  if (!error.ok()) estimate = error;
+  if (error.ok() && wanted) estimate = work_.EstimateUs();
+  Clear();
+  return estimate;
 }
 
 int Group::Abandon() {

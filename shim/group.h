@@ -10,9 +10,10 @@
 #include <nccl.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "shim/handle_table.h"
 #include "shim/submit.h"
 
@@ -33,8 +34,10 @@ class Group {
     bool in_progress = false;
   };
   Outcome End();
-  // Ends one level and drops everything at the outermost one.
-  absl::Status EndWithoutActing();
+  // Ends one level. At the outermost one drops everything and says how many microseconds the
+  // operations would have taken; nothing at an inner one, or where it is not wanted. Errors: what
+  // the calls met, or the daemon's. Asks the daemon once for each operation.
+  absl::StatusOr<std::optional<double>> SimulateEnd(bool wanted);
   // Ends all levels, drops everything, and says how many levels there were.
   int Abandon();
 

@@ -157,13 +157,22 @@ MCCS_EXPORT ncclResult_t pncclGroupEnd() {
 }
 MCCS_ALSO_WEAK(ncclGroupEnd);
 
-MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t*) {
-  if (absl::Status status = shim::Group::OfThisThread().EndWithoutActing(); !status.ok()) {
-    return shim::Report(status);
+// The group ends whatever stands in `info`. NULL is accepted; an inner level does not look at it.
+MCCS_EXPORT ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
+  constexpr ncclSimInfo_t kInitial = NCCL_SIM_INFO_INITIALIZER;
+  const bool initialised =
+      info != nullptr && info->magic == kInitial.magic && info->size >= sizeof(*info);
+  shim::Group& group = shim::Group::OfThisThread();
+  const auto estimate = group.SimulateEnd(/*wanted=*/initialised);
+  if (!estimate.ok()) return shim::Report(estimate.status());
+  if (info == nullptr || group.open()) return ncclSuccess;
+  if (!initialised) {
+    return shim::BadArgument(
+        "ncclGroupSimulateEnd: the ncclSimInfo_t was not initialised: assign "
+        "NCCL_SIM_INFO_INITIALIZER to it first");
   }
-  return shim::Report(absl::UnimplementedError(
-      "ncclGroupSimulateEnd is not supported by MCCS in this release: it estimates no times; the "
-      "group was dropped"));
+  info->estimatedTime = static_cast<float>(**estimate);
+  return ncclSuccess;
 }
 MCCS_ALSO_WEAK(ncclGroupSimulateEnd);
 

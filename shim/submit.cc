@@ -68,6 +68,20 @@ GroupWork::Batch& GroupWork::BatchOf(CommRef comm, CUstream stream, uint32_t ind
   return batches_.back();
 }
 
+absl::StatusOr<double> GroupWork::EstimateUs() {
+  double longest = 0;
+  for (Batch& batch : batches_) {
+    MCCS_RETURN_IF_ERROR(batch.comm->CheckUsable());
+    double sum = 0;
+    for (uint32_t at = batch.first; at != kEnd; at = operations_[at].next) {
+      MCCS_ASSIGN_OR_RETURN(const double each, batch.comm->EstimateUs(operations_[at].record));
+      sum += each;
+    }
+    longest = std::max(longest, sum);
+  }
+  return longest;
+}
+
 void GroupWork::Clear() {
   operations_.clear();
   batches_.clear();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "proto/shim_wire.h"
 #include "shim/handle_table.h"
 
@@ -29,6 +29,10 @@ class GroupWork {
   // to wait for the streams. Errors: the first that was
   // met. Where one communicator is broken, the others' work is handed over all the same.
   absl::Status Submit();
+
+  // Microseconds that the operations would take: those of one communicator one after the other,
+  // communicators side by side. A round trip to the daemon for each.
+  absl::StatusOr<double> EstimateUs();
 
   void Clear();
 

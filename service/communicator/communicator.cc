@@ -432,6 +432,13 @@ MonotonicNs Communicator::NextDeadline() const {
   return kNever;
 }
 
+absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
+  if (state_ != State::kActive) {
+    return absl::FailedPreconditionError("the communicator is not active: nothing to estimate");
+  }
+  return loop_->EstimateUs(call);
+}
+
 WorkDone Communicator::work() const {
   if (loop_ == nullptr) return work_at_end_;
   return {.operations = loop_->completed() + messages_->completed(),

@@ -77,6 +77,9 @@ class Communicator {
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
+  // Microseconds that such a call would take. kFailedPrecondition: it cannot be posted now.
+  absl::StatusOr<double> Estimate(const EstimatedCall& call);
+
   // True when anything moved.
   bool Poll();
 

@@ -16,9 +16,15 @@ OperationLoop::OperationLoop(Device& device, LaneDirectory& lanes, Layout layout
                              const Strategy& strategy, std::span<const LocalRank> ranks)
     : executor_(device, lanes, strategy.lanes, static_cast<int>(strategy.channels.size())),
       plans_(std::move(layout), strategy, self),
+      self_(self),
       strategy_(strategy),
       ranks_(ranks),
       memory_(ranks.size()) {}
+
+absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
+  return EstimateCallUs(
+      call, plans_, {.self = self_, .slot_bytes = strategy_.lanes.slot_bytes, .parameters = {}});
+}
 
 absl::StatusOr<bool> OperationLoop::Poll() {
   bool moved = false;

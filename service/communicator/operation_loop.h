@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "algorithms/geometry.h"
+#include "service/communicator/estimate.h"
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/plan_cache.h"
 #include "service/communicator/rank_port.h"
@@ -39,6 +40,9 @@ class OperationLoop {
   // (kFailedPrecondition), a bad record (kInvalidArgument).
   absl::StatusOr<bool> Poll();
 
+  // Of a call that is not posted.
+  absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
+
   LoopState state() const { return state_; }
   // Operations completed on this host; the running one has the next number.
   uint64_t completed() const { return completed_; }
@@ -61,6 +65,7 @@ class OperationLoop {
 
   Executor executor_;
   PlanCache plans_;
+  const HostIndex self_;
   const Strategy strategy_;
   std::span<const LocalRank> ranks_;
   LoopState state_ = LoopState::kIdle;

@@ -154,6 +154,9 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kCommDestroy:
       if (wire::CommDestroy m; greeted && as(&m)) return HandleDestroy(m);
       break;
+    case wire::MessageKind::kEstimate:
+      if (wire::Estimate m; greeted && as(&m)) return HandleEstimate(m);
+      break;
     default:
       break;
   }
@@ -321,6 +324,18 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
 absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
   return EndRank(request.comm_handle, request.header.request, "was destroyed",
                  Communicator::Leaving::kAfterPostedWork);
+}
+
+absl::Status Session::HandleEstimate(const wire::Estimate& request) {
+  const auto slot = ranks_.find(request.comm_handle);
+  absl::StatusOr<double> estimate = absl::InvalidArgumentError("the handle is not in use");
+  if (slot != ranks_.end() && slot->second.endpoint->communicator != nullptr) {
+    estimate = slot->second.endpoint->communicator->Estimate(
+        {request.op, request.type, request.root_or_peer, request.count});
+  }
+  auto reply = Reply<wire::EstimateReply>(request.header.request, estimate.status());
+  reply.microseconds = estimate.ok() ? *estimate : 0;
+  return Send(reply);
 }
 
 absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::string& why,

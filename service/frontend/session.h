@@ -102,6 +102,7 @@ class Session {
   void EndWork(RankSlot& slot, const std::string& why);
   absl::Status HandleAbort(const wire::CommAbort& request);
   absl::Status HandleDestroy(const wire::CommDestroy& request);
+  absl::Status HandleEstimate(const wire::Estimate& request);
 
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   // The rank joins; its request will be answered by AnswerInit. An error: by the caller.

@@ -8,8 +8,6 @@ from lab_world import Lab, cases, program
 LEFT_OUT = (
     # Blocking and non-blocking communicators in one group.
     "jobs_of_both_kinds",
-    # Estimates.
-    "groups/simulate_end",
     # Capture, and memory that cannot be exported.
     "/graphs/", "/virtual_memory/", "memory/pinned", "memory/registered", "memory/managed", "pool", "memory/kinds_mix",
     # Gigabytes of memory for minutes: by hand.

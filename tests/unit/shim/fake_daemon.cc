@@ -199,6 +199,12 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kCommDestroy:
       OnDestroy(session, Open<wire::CommDestroy>(bytes));
       break;
+    case wire::MessageKind::kEstimate: {
+      auto reply = Refused<wire::EstimateReply>(refusal_);
+      reply.microseconds = static_cast<double>(Open<wire::Estimate>(bytes).count);
+      Answer(session, request, reply);
+      break;
+    }
     default:
       MCCS_CHECK(false);
   }

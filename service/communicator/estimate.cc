@@ -1,0 +1,48 @@
+#include "service/communicator/estimate.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 56;
+
+bool IsMessageKind(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+absl::Status Check(const EstimatedCall& call, int ranks) {
+  if (call.kind == OpKind::kNone || static_cast<int>(call.kind) >= kOpKinds ||
+      static_cast<int>(call.type) >= kDataTypes) {
+    return absl::InvalidArgumentError(absl::StrCat("no estimate for kind ",
+                                                   static_cast<int>(call.kind), ", type ",
+                                                   static_cast<int>(call.type)));
+  }
+  const bool names_a_rank = HasRoot(call.kind) || IsMessageKind(call.kind);
+  if (names_a_rank && (call.root_or_peer < 0 || call.root_or_peer >= ranks)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no estimate for rank ", call.root_or_peer, " of ", ranks));
+  }
+  if (call.count > kMaxBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat("no estimate for count ", call.count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plans,
+                                      const EstimateGround& ground) {
+  const Layout& layout = plans.layout();
+  MCCS_RETURN_IF_ERROR(Check(call, layout.rank_count()));
+  if (IsMessageKind(call.kind)) {
+    const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
+    return EstimateMessageUs(call.count * SizeOf(call.type), crosses, ground.parameters);
+  }
+  const Rank root(HasRoot(call.kind) ? call.root_or_peer : 0);
+  MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
+                        plans.GetOrBuild({.kind = call.kind, .root = root}));
+  return EstimateUs(*plan, {call.type, call.count, ground.slot_bytes}, ground.parameters);
+}
+
+}  // namespace mccs

@@ -1,0 +1,74 @@
+// ncclGroupSimulateEnd: which times are added up, and that nothing runs. The fake daemon's estimate
+// of a call is a microsecond per element.
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+class SimulateEnd : public ShimTest {
+ protected:
+  SimulateEnd() {
+    MakeRanks(2);
+    data_ = Buffer<int>({1, 2, 3, 4, 5, 6, 7, 8});
+  }
+  void AllReduce(int r, size_t count) {
+    EXPECT_EQ(ncclAllReduce(data_, data_, count, ncclInt, ncclSum, comms_[r], nullptr),
+              ncclSuccess);
+  }
+
+  int* data_;
+  ncclSimInfo_t info_ = NCCL_SIM_INFO_INITIALIZER;
+};
+
+TEST_F(SimulateEnd, AddsUpTheCallsOfACommunicatorAndTakesTheLongest) {
+  ncclGroupStart();
+  AllReduce(0, 3);
+  AllReduce(1, 7);
+  AllReduce(0, 5);
+  ASSERT_EQ(ncclGroupSimulateEnd(&info_), ncclSuccess) << LastError();
+  EXPECT_EQ(info_.estimatedTime, 8);
+  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  EXPECT_TRUE(daemon_.RecordsOf(0).empty());
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage) << "the group has ended";
+}
+
+TEST_F(SimulateEnd, AnInnerLevelEstimatesNothing) {
+  ncclGroupStart();
+  ncclGroupStart();
+  AllReduce(0, 3);
+  ncclSimInfo_t inner{};  // is not looked at
+  ASSERT_EQ(ncclGroupSimulateEnd(&inner), ncclSuccess);
+  EXPECT_EQ(inner.estimatedTime, 0);
+  ASSERT_EQ(ncclGroupSimulateEnd(&info_), ncclSuccess);
+  EXPECT_EQ(info_.estimatedTime, 3);
+}
+
+TEST_F(SimulateEnd, EndsTheGroupWhateverItIsGiven) {
+  ncclGroupStart();
+  AllReduce(0, 3);
+  EXPECT_EQ(ncclGroupSimulateEnd(nullptr), ncclSuccess);
+  ncclGroupStart();
+  AllReduce(0, 3);
+  info_.magic = 0;
+  EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("NCCL_SIM_INFO_INITIALIZER"));
+  EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidUsage);
+  EXPECT_THAT(LastError(), HasSubstr("no ncclGroupStart"));
+}
+
+TEST_F(SimulateEnd, ErrorsOfTheGroupAndOfTheDaemonAreTold) {
+  ncclGroupStart();
+  EXPECT_EQ(ncclBroadcast(data_, data_, 1, ncclInt, 9, comms_[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("root 9"));
+  ncclGroupStart();
+  AllReduce(0, 3);
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidUsage);
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+}
+
+}  // namespace
+}  // namespace mccs
