@@ -57,12 +57,16 @@ void Group::InitJob::Drop() {
   if (Process::Get().handles().Retire(handle)) *where = nullptr;
 }
 
-void Group::AddBirth(Birth birth) {
+absl::Status Group::AddBirth(Birth birth) {
+  if (!inits_.empty() && inits_.front().blocking != birth.blocking) {
+    return absl::InvalidArgumentError(
+        "blocking and non-blocking communicators (ncclConfig_t.blocking) are made in one group: "
+        "put them into two");
+  }
   HandleTable& handles = Process::Get().handles();
   const ncclComm_t handle = handles.Insert(std::move(birth.comm));
   if (handle == nullptr) {
-    AddError(absl::ResourceExhaustedError("too many communicators are alive in this process"));
-    return;
+    return absl::ResourceExhaustedError("too many communicators are alive in this process");
   }
   if (birth.shown_at_once) *birth.where = handle;
   inits_.push_back({.comm = handles.Find(handle),
@@ -71,6 +75,7 @@ void Group::AddBirth(Birth birth) {
                     .blocking = birth.blocking,
                     .outside = birth.outside,
                     .parent = std::move(birth.parent)});
+  return absl::OkStatus();
 }
 
 void Group::AddLeaving(CommRef comm) { leaving_.push_back(std::move(comm)); }

@@ -51,8 +51,9 @@ class Group {
     CommRef parent = {};   // whose Abort ends the join too
   };
 
-  // Each adds one task; REQUIRES: open().
-  void AddBirth(Birth birth);
+  // Each adds one task; REQUIRES: open(). kInvalidArgument: communicators that are waited for and
+  // such that are not cannot be made in one group, as its end either waits or does not.
+  absl::Status AddBirth(Birth birth);
   void AddLeaving(CommRef comm);
   void AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record) {
     work_.Add(std::move(comm), stream, record);

@@ -47,9 +47,9 @@ absl::Status FillUniqueId(ncclUniqueId* id) {
 }
 
 // Its handle is shown at once: another thread may have to abort a blocking init.
-void Add(std::unique_ptr<Communicator> comm, ncclComm_t* where, Group& group) {
+absl::Status Add(std::unique_ptr<Communicator> comm, ncclComm_t* where, Group& group) {
   const bool blocking = comm->blocking();
-  group.AddBirth(
+  return group.AddBirth(
       {.comm = std::move(comm), .where = where, .blocking = blocking, .shown_at_once = true});
 }
 
@@ -83,8 +83,7 @@ absl::Status AddInit(const InitCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> comm, Make(call, device));
-  Add(std::move(comm), call.comm, group);
-  return absl::OkStatus();
+  return Add(std::move(comm), call.comm, group);
 }
 
 absl::Status CheckDeviceList(const DriverApi& driver, int count, const int* devices) {
@@ -129,7 +128,9 @@ absl::Status AddInitAll(ncclComm_t* comms, int count, const int* devices, Group&
                                           device));
     made.push_back(std::move(comm));
   }
-  for (int i = 0; i < count; ++i) Add(std::move(made[i]), &comms[i], group);
+  for (int i = 0; i < count; ++i) {
+    MCCS_RETURN_IF_ERROR(Add(std::move(made[i]), &comms[i], group));
+  }
   return absl::OkStatus();
 }
 

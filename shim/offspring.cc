@@ -76,8 +76,7 @@ absl::Status AddSplit(const SplitCall& split, Group& group) {
   options.message = message;
   Group::Birth birth = BirthOf(call, std::move(parent), std::move(options));
   birth.outside = split.color == NCCL_SPLIT_NOCOLOR;
-  group.AddBirth(std::move(birth));
-  return absl::OkStatus();
+  return group.AddBirth(std::move(birth));
 }
 
 absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
@@ -117,8 +116,7 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   message.flags = 0;
   if (abort) message.flags = wire::kShrinkAbort;
   options.message = message;
-  group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
-  return absl::OkStatus();
+  return group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
 }
 
 absl::Status FillGrowId(ncclComm_t comm, ncclUniqueId* id) {
@@ -159,8 +157,7 @@ absl::Status AddGrow(const GrowCall& grow, Group& group) {
   }
   MCCS_ASSIGN_OR_RETURN(message.options, MakeCommOptions(options.config));
   options.message = message;
-  group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
-  return absl::OkStatus();
+  return group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
 }
 
 }  // namespace

@@ -6,8 +6,6 @@ from lab_world import Lab, cases, program
 
 # What the shim does not have yet, by parts of the tests' names; the suite fails there. Every run says so.
 LEFT_OUT = (
-    # Blocking and non-blocking communicators in one group.
-    "jobs_of_both_kinds",
     # Capture, and memory that cannot be exported.
     "/graphs/", "/virtual_memory/", "memory/pinned", "memory/registered", "memory/managed", "pool", "memory/kinds_mix",
     # Gigabytes of memory for minutes: by hand.

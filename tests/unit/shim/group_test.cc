@@ -1,0 +1,51 @@
+// What may stand together in one group.
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Groups = ShimTest;
+
+TEST_F(Groups, BlockingAndNonBlockingInitsDoNotMix) {
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t waited_for;
+  ncclComm_t other;
+  ncclGroupStart();
+  EXPECT_EQ(ncclCommInitRank(&waited_for, 1, ids[0], 0), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRankConfig(&other, 1, ids[1], 0, &config), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("put them into two"));
+  EXPECT_EQ(waited_for, nullptr);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
+}
+
+// Work of both kinds goes together: it waits for nobody.
+TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
+  MakeRanks(1);
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t other;
+  ASSERT_EQ(ncclCommInitRankConfig(&other, 1, id, 0, &config), ncclInProgress);
+  comms_.push_back(other);
+  for (ncclResult_t state = ncclInProgress; state != ncclSuccess;) {
+    ASSERT_EQ(ncclCommGetAsyncError(other, &state), ncclSuccess);
+  }
+  int* data = Buffer<int>({1});
+  ncclGroupStart();
+  for (ncclComm_t comm : comms_) {
+    EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+}
+
+}  // namespace
+}  // namespace mccs
