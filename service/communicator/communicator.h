@@ -99,6 +99,8 @@ class Communicator {
   bool quiescent() const {
     return loop_ == nullptr || (loop_->quiescent() && messages_->quiescent());
   }
+  // It has failed, and nothing of it points to tenants' memory any more.
+  bool has_ended_failed() const { return state_ == State::kFailed && loop_ == nullptr; }
   Urgency urgency() const;
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;

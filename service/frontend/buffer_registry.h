@@ -40,6 +40,7 @@ class BufferRegistry {
   absl::StatusOr<BufferHold> Resolve(const wire::BufferRef& ref, uint64_t bytes,
                                      size_t alignment) const;
 
+  bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t size() const { return buffers_.size(); }
 
  private:

@@ -233,6 +233,31 @@ bool RankEndpoint::FrontReady() {
   return true;
 }
 
+// ---- Buffers that are taken back ----------------------------------------------------------------
+
+uint64_t RankEndpoint::LastUseOf(BufferId id) const {
+  // Pairs with the shim's release store after it has written the records.
+  const uint64_t tail = region().tail.load(std::memory_order_acquire);
+  if (failed_ || tail - taken_ > wire::kRingRecords) return 0;
+  uint64_t last = 0;
+  for (uint64_t i = taken_; i != tail; ++i) {
+    wire::WorkRecord record;
+    std::memcpy(static_cast<void*>(&record), &region().records[i % wire::kRingRecords],
+                sizeof(record));
+    const uint32_t named = id.value();
+    if (record.send.id == named || record.recv.id == named || record.scalar_buffer.id == named) {
+      last = i + 1;
+    }
+  }
+  return last;
+}
+
+void RankEndpoint::DropFailedCalls() {
+  if (!failed_ || communicator == nullptr || !communicator->has_ended_failed()) return;
+  for (BufferHold* hold : {&front_input_, &front_output_, &front_scalar_}) hold->reset();
+  for (HeldMessage& message : messages_) message.buffer.reset();
+}
+
 // ---- The end ------------------------------------------------------------------------------------
 
 void RankEndpoint::Fail(const absl::Status& why) {

@@ -62,6 +62,16 @@ class RankEndpoint final : public RankPort {
   // Releases the streams that wait for this rank's work: it will never be done.
   void Poison();
 
+  // How many records must have been taken before none of those that are posted now names the
+  // buffer; 0: none of them does.
+  uint64_t LastUseOf(BufferId id) const;
+  // True too when no more are taken: the rank's work has failed, or it was let go.
+  bool HasTaken(uint64_t records) const {
+    return taken_ >= records || failed_ || communicator == nullptr;
+  }
+  // Of work that has failed nothing is held once nobody is at it any more.
+  void DropFailedCalls();
+
   int region_fd() const { return memory_.fd(); }
   Rank rank() const { return rank_; }
   Communicator* communicator = nullptr;  // null once it has let go, or never joined

@@ -80,13 +80,16 @@ bool Session::PollDirty() {
 }
 
 bool Session::PollReleases() {
-  const size_t before = releases_.size();
-  std::erase_if(releases_, [&](const PendingRelease& pending) {
-    if (!pending.memory.expired()) return false;
-    if (state_ == State::kOpen) NoteSent(SendDone(pending.request, absl::OkStatus()));
-    return true;
+  if (releases_.empty()) return false;
+  for (auto& [handle, slot] : ranks_) slot.endpoint->DropFailedCalls();
+  const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
+    const auto slot = ranks_.find(use.rank);
+    return slot == ranks_.end() || slot->second.endpoint->HasTaken(use.records);
   });
-  return releases_.size() != before;
+  for (uint64_t request : ended) {
+    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
+  }
+  return !ended.empty();
 }
 
 bool Session::PrepareSleep() {
@@ -209,9 +212,14 @@ absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, Unique
 }
 
 absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
-  auto memory = buffers_.Release(BufferId(request.buffer_id));
-  if (!memory.ok()) return SendDone(request.header.request, memory.status());
-  releases_.push_back({request.header.request, std::move(*memory)});
+  const BufferId id(request.buffer_id);
+  std::vector<RingUse> uses;
+  for (const auto& [handle, slot] : ranks_) {
+    const uint64_t last = slot.endpoint->LastUseOf(id);
+    if (last > 0) uses.push_back({handle, last});
+  }
+  const absl::Status begun = releases_.Begin(request.header.request, id, std::move(uses));
+  if (!begun.ok()) return SendDone(request.header.request, begun);
   PollReleases();
   return absl::OkStatus();
 }

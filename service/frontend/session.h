@@ -23,6 +23,7 @@
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/offspring.h"
 #include "service/frontend/buffer_registry.h"
+#include "service/frontend/buffer_releases.h"
 #include "service/frontend/rank_endpoint.h"
 #include "service/frontend/tenant_channel.h"
 
@@ -75,10 +76,6 @@ class Session {
   struct PendingSeat {
     uint64_t request = 0;
     uint32_t parent = 0;  // CommHandle
-  };
-  struct PendingRelease {
-    uint64_t request = 0;
-    std::weak_ptr<DeviceMemory> memory;
   };
 
   bool PollMessages();
@@ -147,7 +144,7 @@ class Session {
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
   std::vector<PendingSeat> seats_;
   std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
-  std::vector<PendingRelease> releases_;
+  BufferReleases releases_{buffers_};
   uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
   TenantMessage message_;
   absl::Status broken_;  // an answer could not be sent

@@ -1,0 +1,43 @@
+#include "service/frontend/buffer_releases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+
+absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<RingUse> uses) {
+  const bool asked_before =
+      std::any_of(pending_.begin(), pending_.end(),
+                  [&](const Pending& other) { return !other.forgotten && other.id == id; });
+  if (asked_before || !buffers_.Has(id)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "buffer ", id.value(), asked_before ? " is being released" : " is not registered"));
+  }
+  pending_.push_back(
+      {.request = request, .id = id, .uses = std::move(uses), .forgotten = false, .memory = {}});
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over) {
+  std::vector<uint64_t> ended;
+  std::erase_if(pending_, [&](Pending& pending) {
+    if (!Step(pending, is_over)) return false;
+    ended.push_back(pending.request);
+    return true;
+  });
+  return ended;
+}
+
+bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over) {
+  std::erase_if(pending.uses, is_over);
+  if (!pending.uses.empty()) return false;
+  if (!std::exchange(pending.forgotten, true)) {
+    // Nobody else takes buffers out of the registry, so it is there.
+    if (auto memory = buffers_.Release(pending.id); memory.ok()) pending.memory = *memory;
+  }
+  return pending.memory.expired();
+}
+
+}  // namespace mccs

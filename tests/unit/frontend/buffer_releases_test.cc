@@ -1,0 +1,95 @@
+#include "service/frontend/buffer_releases.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/frontend/rank_endpoint_fixture.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A rank's ring, and the releases of its process.
+class BufferReleasesTest : public RankEndpointTest {
+ protected:
+  absl::Status Begin(uint64_t request) {
+    std::vector<RingUse> uses;
+    if (const uint64_t last = endpoint_->LastUseOf(BufferId(buffer_))) uses.push_back({0, last});
+    return releases_.Begin(request, BufferId(buffer_), std::move(uses));
+  }
+  std::vector<uint64_t> Poll() {
+    return releases_.Poll([this](const RingUse& use) { return endpoint_->HasTaken(use.records); });
+  }
+
+  Communicator* const some_communicator_ = reinterpret_cast<Communicator*>(alignof(Communicator*));
+  BufferReleases releases_{*buffers_};
+};
+
+TEST_F(BufferReleasesTest, WhatNobodyNamesGoesAtOnce) {
+  ASSERT_TRUE(Begin(7).ok());
+  EXPECT_THAT(Poll(), ElementsAre(7));
+  EXPECT_FALSE(buffers_->Has(BufferId(buffer_)));
+  EXPECT_THAT(Poll(), IsEmpty());
+}
+
+TEST_F(BufferReleasesTest, WhatStandsInTheRingIsServedFirst) {
+  endpoint_->communicator = some_communicator_;
+  Push(Call(1));
+  Push(Call(2));
+  ASSERT_TRUE(Begin(7).ok());
+  EXPECT_THAT(Poll(), IsEmpty());
+  for (int call = 0; call < 2; ++call) {
+    ASSERT_TRUE(endpoint_->Front().ok());
+    EXPECT_THAT(Poll(), IsEmpty()) << "the operation at the front uses it";
+    endpoint_->Complete();
+  }
+  EXPECT_THAT(Poll(), ElementsAre(7));
+}
+
+TEST_F(BufferReleasesTest, RecordsThatNameOthersAreNotWaitedFor) {
+  endpoint_->communicator = some_communicator_;
+  auto other = Call(1);
+  other.send.id = other.recv.id = buffer_ + 1;
+  Push(other);
+  ASSERT_TRUE(Begin(7).ok());
+  EXPECT_THAT(Poll(), ElementsAre(7));
+}
+
+TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
+  endpoint_->communicator = some_communicator_;
+  auto call = Call(1);
+  call.send.id = call.recv.id = buffer_ + 1;
+  call.scalar_buffer = {.id = buffer_, .reserved = 0, .offset = 0};
+  Push(call);
+  EXPECT_EQ(endpoint_->LastUseOf(BufferId(buffer_)), 1u);
+}
+
+TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
+  endpoint_->communicator = some_communicator_;
+  Push(Call(1));
+  ASSERT_TRUE(Begin(7).ok());
+  EXPECT_THAT(std::string(Begin(8).message()), HasSubstr("is being released"));
+  ASSERT_TRUE(endpoint_->Front().ok());
+  endpoint_->Complete();
+  EXPECT_THAT(Poll(), ElementsAre(7));
+  EXPECT_THAT(std::string(Begin(9).message()), HasSubstr("is not registered"));
+}
+
+TEST_F(BufferReleasesTest, WorkThatFailedIsNotWaitedFor) {
+  endpoint_->communicator = some_communicator_;
+  Push(Call(1));
+  ASSERT_TRUE(Begin(7).ok());
+  EXPECT_THAT(Poll(), IsEmpty());
+  endpoint_->Fail(absl::UnavailableError("a peer died"));
+  EXPECT_THAT(Poll(), ElementsAre(7));
+}
+
+TEST_F(BufferReleasesTest, ARingThatLiesAboutItsLengthIsNotRead) {
+  page().tail.store(wire::kRingRecords * 1000);
+  EXPECT_EQ(endpoint_->LastUseOf(BufferId(buffer_)), 0u);
+}
+
+}  // namespace
+}  // namespace mccs
