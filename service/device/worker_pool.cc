@@ -33,7 +33,13 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::Start(const MemOp& op, MemToken token) {
   const int64_t queued = queued_.fetch_add(1) + 1;
-  MCCS_CHECK(jobs_.Push({op, token}));
+  if (!jobs_.Push({op, token})) {
+    // A worker was stopped while it took the job that lay in the next cell, `capacity` jobs ago.
+    queued_.fetch_sub(1);
+    RunMemOp(op);
+    MCCS_CHECK(done_.Push(token));
+    return;
+  }
   if (queued >= kWakeFromJobs && sleepers_.load() > 0) {
     wake_.fetch_add(1);  // pairs with the load in Sleep
     wake_.notify_one();

@@ -32,7 +32,8 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // REQUIRES: fewer than `capacity` jobs are out.
+  // REQUIRES: fewer than `capacity` jobs are out. Seldom, when a worker stands in the queue's way,
+  // the job runs here and now.
   void Start(const MemOp& op, MemToken token);
 
   // Tokens of jobs that workers have finished.

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -59,7 +60,7 @@ class Copies {
   std::deque<Copy> copies_;  // stable addresses
 };
 
-// Collects, without helping, until `jobs` tokens are here or it has taken too long.
+// Collects, without helping, until `jobs` tokens or more are here or it has taken too long.
 std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
   std::vector<MemToken> tokens;
   std::array<MemToken, 4> some;
@@ -70,6 +71,14 @@ std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
     if (count == 0) std::this_thread::yield();
   }
   return tokens;
+}
+
+// Adds the token of the last job that is out, for which perhaps no worker woke up.
+void FinishLast(WorkerPool& pool, std::vector<MemToken>& tokens) {
+  const std::optional<MemToken> helped = pool.Help();
+  for (const MemToken token : helped ? std::vector{*helped} : CollectOnly(pool, 1)) {
+    tokens.push_back(token);
+  }
 }
 
 // ---- The owner alone ----------------------------------------------------------------------------
@@ -110,7 +119,8 @@ TEST(WorkerPool, OneWorkerTakesJobsInTheirOrder) {
   WorkerPool pool(1, 64);
   Copies copies(1000);
   for (int i = 0; i < 64; ++i) copies.Start(pool);
-  const std::vector<MemToken> tokens = CollectOnly(pool, 64);
+  std::vector<MemToken> tokens = CollectOnly(pool, 63);
+  if (tokens.size() < 64) FinishLast(pool, tokens);
   ASSERT_EQ(tokens.size(), 64u);
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(tokens[i], i);
@@ -125,16 +135,19 @@ TEST(WorkerPool, CollectGivesNoMoreThanAskedFor) {
   std::vector<MemToken> tokens;
   EXPECT_EQ(pool.Collect({}), 0u);
   const auto limit = std::chrono::steady_clock::now() + kLongEnough;
-  while (tokens.size() < 4 && std::chrono::steady_clock::now() < limit) {
+  while (tokens.size() < 3 && std::chrono::steady_clock::now() < limit) {
     MemToken one[1];
     if (pool.Collect(one) == 1) tokens.push_back(one[0]);
   }
+  FinishLast(pool, tokens);
   EXPECT_THAT(tokens, ElementsAre(0, 1, 2, 3));
 }
 
+// With more workers than processors, one of them is often stopped while it takes a job from the
+// queue, and its cell is in use when the owner comes round to it.
 TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
   constexpr size_t kJobs = 1000, kCapacity = 16;
-  for (const int workers : {1, 3}) {
+  for (const int workers : {1, 3, 12}) {
     WorkerPool pool(workers, kCapacity);
     Copies copies(300);
     std::map<MemToken, int> returned;
@@ -163,7 +176,7 @@ TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
 }
 
 // Two jobs are one more than the owner takes itself: a worker wakes up for them, whenever it fell
-// asleep.
+// asleep, and takes both.
 TEST(WorkerPool, ASleepingWorkerWakesUpForTheSecondJob) {
   WorkerPool pool(2, 8);
   for (int round = 0; round < 300; ++round) {
