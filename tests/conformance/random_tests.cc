@@ -145,9 +145,20 @@ class Run {
     return order;
   }
 
+  // Whether this rank hands anything over. Where it does not (no message is to or from it, a
+  // collective of nothing), the operation orders nothing here.
+  bool TakesPart(const RandomOperation& operation) const {
+    if (!operation.point_to_point) return operation.call.count > 0;
+    const int rank = RankIn(operation.comm);
+    return std::any_of(
+        operation.messages.begin(), operation.messages.end(),
+        [&](const Message& message) { return message.from == rank || message.to == rank; });
+  }
+
   void Operations(const Step& step) {
     const std::vector<const RandomOperation*> order = OwnOrder(step);
     for (const RandomOperation* operation : order) {
+      if (!TakesPart(*operation)) continue;
       const int stream = operation->streams[RankIn(operation->comm)];
       Order(&buffers_[operation->send_buffer], stream, operation->comm);
       if (!operation->in_place()) {
