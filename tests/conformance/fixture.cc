@@ -36,6 +36,17 @@ bool IntBuffer::Expect(int32_t value, const char* what, const Location& where) {
   return test_.ok();
 }
 
+IntBuffers::IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent)
+    : IntBuffers(test, count, stream) {
+  send.Fill(sent);
+  test.Wait(stream);
+}
+
+ncclResult_t SumInto(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
+  return ncclAllReduce(buffers.send.data(), buffers.receive.data(), buffers.send.count(), ncclInt32,
+                       ncclSum, comm, stream);
+}
+
 bool Works(Test& test, ncclComm_t comm, int rank, int size, const Location& where) {
   if (!test.ok()) return false;
   cudaStream_t stream = test.NewStream();

@@ -41,12 +41,15 @@ class IntBuffer {
 struct IntBuffers {
   IntBuffers(Test& test, size_t count, cudaStream_t stream)
       : send(test, count, stream), receive(test, count, stream) {}
+  // What is sent is full of `sent`; waits for the stream.
+  IntBuffers(Test& test, size_t count, cudaStream_t stream, int32_t sent);
   IntBuffer send;
   IntBuffer receive;
 };
 
-// A number for what a communicator's ranks bring and get.
-//
+// The sum of what the ranks send, into what they receive.
+ncclResult_t SumInto(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream);
+
 // The sum over ranks of (rank + 1): what an all-reduce of `rank + 1` must give.
 inline int32_t SumOfRanks(int size) { return size * (size + 1) / 2; }
 

@@ -54,8 +54,7 @@ class Captured {
 };
 
 ncclResult_t Sum(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
-  return ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                       comm, stream);
+  return SumInto(buffers, comm, stream);
 }
 
 void ReplaysRunTheWorkAgain(Test& t) {
@@ -81,9 +80,7 @@ void TheFirstCallOfACommunicator(Test& t, cudaStreamCaptureMode mode) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
   {
-    IntBuffers buffers(t, kCount, stream);
-    buffers.send.Fill(4);
-    t.Wait(stream);
+    IntBuffers buffers(t, kCount, stream, /*sent=*/4);
     t.Barrier();
     Captured graph(t, stream, mode);
     NCCL_OK(t, Sum(buffers, comm, stream));
@@ -198,9 +195,7 @@ void AForkedCapture(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   cudaStream_t side = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(6);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/6);
   std::array<cudaEvent_t, 2> events{};
   for (cudaEvent_t& event : events) {
     CUDA_OK(t, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -247,9 +242,7 @@ void TwoGraphsInTurn(Test& t) {
 void TheTemplateMayBeDestroyedFirst(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Captured graph(t, stream);
   NCCL_OK(t, Sum(buffers, comm, stream));
   graph.Finish();
@@ -262,9 +255,7 @@ void AReplayOnAnotherStream(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   cudaStream_t other = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Captured graph(t, stream);
   NCCL_OK(t, Sum(buffers, comm, stream));
   graph.Finish();
@@ -289,9 +280,7 @@ void CapturedAndUncapturedStreamsDoNotMix(Test& t) {
 void AWorldAfterItsGraphs(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   {
     Captured graph(t, stream);
     NCCL_OK(t, Sum(buffers, comm, stream));

@@ -10,11 +10,6 @@ namespace {
 
 constexpr size_t kCount = 5000;
 
-ncclResult_t SumInto(const IntBuffers& buffers, ncclComm_t comm, cudaStream_t stream) {
-  return ncclAllReduce(buffers.send.data(), buffers.receive.data(), buffers.send.count(), ncclInt32,
-                       ncclSum, comm, stream);
-}
-
 void AnEmptyGroupSucceeds(Test& t) {
   NCCL_OK(t, ncclGroupStart());
   NCCL_OK(t, ncclGroupEnd());

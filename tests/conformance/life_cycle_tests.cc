@@ -64,8 +64,7 @@ void FinalizeFlushesWhatWasIssued(Test& t) {
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   NCCL_OK(t, ncclCommFinalize(comm));
   buffers.receive.Expect(t.size(), "the sum posted before finalize");
   t.Destroy(comm);
@@ -76,8 +75,7 @@ void DestroyFlushesWhatWasIssued(Test& t) {
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   t.Destroy(comm);
   buffers.receive.Expect(t.size(), "the sum posted before destroy");
 }
@@ -95,13 +93,10 @@ void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t first = t.NewStream();
   cudaStream_t second = t.NewStream();
-  IntBuffers buffers(t, kCount, first);
-  buffers.send.Fill(1);
-  t.Wait(first);
+  IntBuffers buffers(t, kCount, first, /*sent=*/1);
   if (!t.is_root()) {
     for (cudaStream_t stream : {first, second}) {
-      NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                               ncclSum, comm, stream));
+      NCCL_OK(t, SumInto(buffers, comm, stream));
     }
     t.ExpectBusy(first, "rank 0 does not call");
   }
@@ -115,12 +110,9 @@ void AbortEndsWorkInFlightAndReleasesStreams(Test& t) {
 void AbortBehindAGate(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   t.Barrier();
   // The gate opens only after abort has begun: who aborts must not wait for the stream alone.
   std::thread opens([&] {
@@ -146,19 +138,16 @@ void AbortLeavesOtherCommunicatorsAlone(Test& t) {
   t.Wait(stuck);
   t.Wait(stream);
   if (!t.is_root()) {
-    NCCL_OK(t, ncclAllReduce(wasted.send.data(), wasted.receive.data(), kCount, ncclInt32, ncclSum,
-                             doomed, stuck));
+    NCCL_OK(t, SumInto(wasted, doomed, stuck));
   }
   if (t.rank() % 2 == 0) {
-    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, other, stream));
+    NCCL_OK(t, SumInto(buffers, other, stream));
   }
   t.Barrier();
   t.Abort(doomed);
   t.Wait(stuck);
   if (t.rank() % 2 == 1) {
-    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, other, stream));
+    NCCL_OK(t, SumInto(buffers, other, stream));
   }
   buffers.receive.Expect(t.size(), "the sum of the other communicator");
   t.Destroy(other);
@@ -172,9 +161,7 @@ void RevokedIsOverForCollectives(Test& t) {
   t.Settle(comm);
   cudaStream_t stream = t.NewStream();
   IntBuffers buffers(t, kCount, stream);
-  NCCL_RETURNS(t, ncclInvalidUsage,
-               ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, comm, stream));
+  NCCL_RETURNS(t, ncclInvalidUsage, SumInto(buffers, comm, stream));
   NCCL_RETURNS(t, ncclInvalidArgument, ncclCommFinalize(comm));
   t.Destroy(comm);
 }
@@ -182,12 +169,9 @@ void RevokedIsOverForCollectives(Test& t) {
 void RevokeStopsWorkInFlight(Test& t) {
   ncclComm_t comm = t.NewWorld();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   if (!t.is_root()) {
-    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, comm, stream));
+    NCCL_OK(t, SumInto(buffers, comm, stream));
   }
   t.Barrier();
   NCCL_OK(t, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
@@ -303,8 +287,7 @@ void TheDeviceIsTheCurrentOneAtInit(Test& t) {
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   CUDA_OK(t, cudaSetDevice(other));
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   int current = -1;
   CUDA_OK(t, cudaGetDevice(&current));
   t.ExpectEqual(other, current, "the current device after a call");

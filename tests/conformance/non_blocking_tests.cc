@@ -39,10 +39,7 @@ bool SumWorks(Test& t, ncclComm_t comm) {
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(1);
   if (!t.ok()) return false;
-  Goes(t,
-       ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum, comm,
-                     stream),
-       "ncclAllReduce");
+  Goes(t, SumInto(buffers, comm, stream), "ncclAllReduce");
   return t.Settle(comm) && buffers.receive.Expect(t.size(), "the sum");
 }
 
@@ -90,9 +87,7 @@ void UseBeforeItIsReadyIsInvalidArgument(Test& t) {
     t.Own(comm);
     int count = 0;
     NCCL_RETURNS(t, ncclInvalidArgument, ncclCommCount(comm, &count));
-    NCCL_RETURNS(t, ncclInvalidArgument,
-                 ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                               ncclSum, comm, stream));
+    NCCL_RETURNS(t, ncclInvalidArgument, SumInto(buffers, comm, stream));
   }
   t.Barrier();
   // NCCL leaves it open what becomes of a communicator that was used too early: it is aborted.
@@ -128,10 +123,7 @@ void AGroupMayEndInProgress(Test& t) {
   buffers.send.Fill(1);
   NCCL_OK(t, ncclGroupStart());
   if (t.ok()) {
-    Goes(t,
-         ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                       comm, stream),
-         "ncclAllReduce");
+    Goes(t, SumInto(buffers, comm, stream), "ncclAllReduce");
   }
   if (t.ok()) Goes(t, ncclGroupEnd(), "ncclGroupEnd");
   t.Settle(comm);

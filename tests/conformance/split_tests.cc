@@ -112,10 +112,8 @@ void ParentAndChildWorkAtTheSameTime(Test& t) {
   first.send.Fill(1);
   second.send.Fill(2);
   for (int i = 0; t.ok() && i < 10; ++i) {
-    NCCL_OK(t, ncclAllReduce(first.send.data(), first.receive.data(), kCount, ncclInt32, ncclSum,
-                             parent, streams[0]));
-    NCCL_OK(t, ncclAllReduce(second.send.data(), second.receive.data(), kCount, ncclInt32, ncclSum,
-                             child, streams[1]));
+    NCCL_OK(t, SumInto(first, parent, streams[0]));
+    NCCL_OK(t, SumInto(second, child, streams[1]));
   }
   first.receive.Expect(t.size(), "the parent's sum");
   second.receive.Expect(2 * t.size(), "the child's sum");
@@ -197,12 +195,9 @@ void ShrinkToOne(Test& t) {
 void ShrinkWithAbortFlushesFirst(Test& t) {
   ncclComm_t parent = t.NewWorld();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   if (!t.is_root()) {
-    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, parent, stream));
+    NCCL_OK(t, SumInto(buffers, parent, stream));
     t.ExpectBusy(stream, "rank 0 does not call");
   }
   t.Barrier();  // Whoever shrinks first releases the streams of all.

@@ -15,8 +15,7 @@ void AllReduceOn(Test& t, cudaStream_t stream) {
   ncclComm_t comm = t.World();
   IntBuffers buffers(t, kCount, stream);
   buffers.send.Fill(t.rank() + 1);
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   buffers.receive.Expect(SumOfRanks(t.size()), "the sum");
 }
 
@@ -32,13 +31,10 @@ void ABlockingStream(Test& t) { AllReduceOn(t, t.NewStream(cudaStreamDefault)); 
 void TheCallDoesNotWaitForTheWork(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
   Gate* gate = t.NewGate(stream);
   // Would the call wait, it would wait for ever: the gate opens behind it.
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   t.ExpectBusy(stream, "what stands before the operation is held back");
   gate->Open();
   buffers.receive.Expect(t.size(), "the sum");
@@ -47,13 +43,8 @@ void TheCallDoesNotWaitForTheWork(Test& t) {
 void TheCallDoesNotWaitForOtherRanks(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
-  IntBuffers buffers(t, kCount, stream);
-  buffers.send.Fill(1);
-  t.Wait(stream);
-  const auto call = [&] {
-    NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32,
-                             ncclSum, comm, stream));
-  };
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
+  const auto call = [&] { NCCL_OK(t, SumInto(buffers, comm, stream)); };
   if (!t.is_root()) {
     call();
     t.ExpectBusy(stream, "rank 0 has not called yet");
@@ -76,8 +67,7 @@ void WorkKeepsTheOrderOfItsStream(Test& t) {
   Gate* gate = t.NewGate(stream);
   CUDA_OK(t, cudaMemcpyAsync(buffers.send.data(), source.data(), kBytes, cudaMemcpyDeviceToDevice,
                              stream));
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   CUDA_OK(t, cudaMemcpyAsync(copy.data(), buffers.receive.data(), kBytes, cudaMemcpyDeviceToDevice,
                              stream));
   CUDA_OK(t, cudaMemsetAsync(buffers.receive.data(), 0, kBytes, stream));
@@ -95,8 +85,7 @@ void EventsCoverTheWork(Test& t) {
   buffers.send.Fill(3);
   cudaEvent_t done = nullptr;
   CUDA_OK(t, cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, stream));
+  NCCL_OK(t, SumInto(buffers, comm, stream));
   CUDA_OK(t, cudaEventRecord(done, stream));
   CUDA_OK(t, cudaStreamWaitEvent(after, done, 0));
   CUDA_OK(t, cudaMemcpyAsync(copy.data(), buffers.receive.data(), kBytes, cudaMemcpyDeviceToDevice,
@@ -108,13 +97,10 @@ void EventsCoverTheWork(Test& t) {
 void AStreamMayBeDestroyedBehindItsWork(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t filling = t.NewStream();
-  IntBuffers buffers(t, kCount, filling);
-  buffers.send.Fill(1);
-  t.Wait(filling);
+  IntBuffers buffers(t, kCount, filling, /*sent=*/1);
   cudaStream_t brief = nullptr;
   CUDA_OK(t, cudaStreamCreateWithFlags(&brief, cudaStreamNonBlocking));
-  NCCL_OK(t, ncclAllReduce(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, ncclSum,
-                           comm, brief));
+  NCCL_OK(t, SumInto(buffers, comm, brief));
   cudaEvent_t done = nullptr;
   CUDA_OK(t, cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
   CUDA_OK(t, cudaEventRecord(done, brief));
