@@ -34,8 +34,8 @@ absl::StatusOr<Products> FindProducts() {
   Products products{.lab = self,
                     .mccsd = bin / "mccsd",
                     .controller = bin / "mccs-controller",
-                    .preload = {lib / "emulation/libcudart.so.13", lib / "emulation/libcuda.so.1",
-                                lib / "libnccl.so.2"}};
+                    .preload = {lib / "libmccs-frees.so", lib / "emulation/libcudart.so.13",
+                                lib / "emulation/libcuda.so.1", lib / "libnccl.so.2"}};
   std::vector<std::string> needed = products.preload;
   needed.insert(needed.end(), {products.mccsd, products.controller});
   for (const std::string& file : needed) {

@@ -15,7 +15,8 @@ struct Products {
   std::string mccsd;
   std::string controller;
   // What a tenant's program is started with, in the order of LD_PRELOAD: the sanitizer's runtime
-  // where this build has one (it insists on being first), the emulated CUDA, our libnccl.so.2.
+  // where this build has one (it insists on being first), our libmccs-frees.so (which stands in
+  // front of CUDA's), the emulated CUDA, our libnccl.so.2.
   std::vector<std::string> preload;
 };
 

@@ -24,7 +24,10 @@ MAY_INCLUDE = {
                 "topology/host_discovery.h", "topology/locality.h", "topology/position.h",
                 # How an emulated allocation is shared between processes.
                 "emulation/include"],
-    "shim": ["base", "proto"],
+    "shim": ["base", "proto",
+             # How the library of frees tells of them.
+             "frees/listener.h"],
+    "frees": [],
     "controller": ["base", "proto", "topology", "algorithms"],
     "emulation": ["base", "proto/fence_page.h"],
     "lab": ["base"],
@@ -32,7 +35,7 @@ MAY_INCLUDE = {
     "examples": [],
     "bench": ["base", "proto", "topology", "algorithms", "service", "shim"],
     "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
-              "lab", "tools", "bench"],
+              "lab", "tools", "bench", "frees"],
 }
 
 LINES_TO_AIM_AT = 300

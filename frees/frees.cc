@@ -1,0 +1,130 @@
+// The functions by which a program gives GPU memory back: the listener is told first, then the call
+// goes where it would have gone.
+//
+// cuMemFree and cuMemUnmap are also handed out by address (cuGetProcAddress, and the runtime's
+// cudaGetDriverEntryPoint, by which PyTorch finds them); who asks for one gets ours. Not seen are
+// frees through addresses from dlsym(), and those of a runtime that is linked statically, which
+// finds the driver by dlsym(). Memory of pools is not told of: nobody can share it.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "frees/listener.h"
+#include "frees/next_definition.h"
+
+using mccs::frees::Listener;
+using mccs::frees::NextDefinition;
+using mccs::frees::Replaced;
+
+namespace {
+
+#define MCCS_SHOWN extern "C" __attribute__((visibility("default")))
+
+constinit std::atomic<Listener> the_listener{nullptr};  // release; pairs with the acquire in Tell
+
+constinit Replaced cuda_free{"cudaFree"};
+constinit Replaced mem_free{"cuMemFree_v2"};
+constinit Replaced mem_unmap{"cuMemUnmap"};
+
+void Tell(CUdeviceptr address, size_t bytes) {
+  const Listener listener = the_listener.load(std::memory_order_acquire);
+  if (listener != nullptr && address != 0 && bytes != 0) listener(address, bytes);
+}
+
+CUresult MemFree(CUdeviceptr address, const void* caller) {
+  void* const real = NextDefinition(mem_free, caller);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+  Tell(address, 1);
+  return reinterpret_cast<CUresult (*)(CUdeviceptr)>(real)(address);
+}
+
+CUresult MemUnmap(CUdeviceptr address, size_t bytes, const void* caller) {
+  void* const real = NextDefinition(mem_unmap, caller);
+  if (real == nullptr) return CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
+  Tell(address, bytes);
+  return reinterpret_cast<CUresult (*)(CUdeviceptr, size_t)>(real)(address, bytes);
+}
+
+// Puts our function in the place of the real one that `symbol` led to.
+void TakePlace(const char* symbol, void** function) {
+  if (symbol == nullptr || function == nullptr || *function == nullptr) return;
+  const auto take = [function](Replaced& replaced, auto* own) {
+    void* const ours = reinterpret_cast<void*>(own);
+    if (*function == ours) return;
+    void* none = nullptr;  // The first that was found by name stays.
+    replaced.real.compare_exchange_strong(none, *function, std::memory_order_relaxed);
+    *function = ours;
+  };
+  if (std::strcmp(symbol, "cuMemFree") == 0) take(mem_free, &cuMemFree);
+  if (std::strcmp(symbol, "cuMemUnmap") == 0) take(mem_unmap, &cuMemUnmap);
+}
+
+// One of the functions that hand addresses out: asked, then corrected.
+template <typename Result, typename... Arguments>
+Result Ask(Replaced& asked, const void* caller, Result missing, const char* symbol, void** function,
+           Arguments... rest) {
+  void* const real = NextDefinition(asked, caller);
+  if (real == nullptr) return missing;
+  const Result result = reinterpret_cast<Result (*)(const char*, void**, Arguments...)>(real)(
+      symbol, function, rest...);
+  if (result == Result{}) TakePlace(symbol, function);
+  return result;
+}
+
+}  // namespace
+
+// ---- For those who want to know ----------------------------------------------------------------
+
+MCCS_SHOWN void mccs_frees_listen(Listener listener) {
+  the_listener.store(listener, std::memory_order_release);
+}
+
+// ---- Frees -------------------------------------------------------------------------------------
+
+MCCS_SHOWN cudaError_t cudaFree(void* memory) {
+  void* const real = NextDefinition(cuda_free, __builtin_return_address(0));
+  if (real == nullptr) return cudaErrorSharedObjectSymbolNotFound;
+  Tell(reinterpret_cast<CUdeviceptr>(memory), 1);
+  return reinterpret_cast<cudaError_t (*)(void*)>(real)(memory);
+}
+
+// cuda.h gives it its real name, cuMemFree_v2.
+MCCS_SHOWN CUresult cuMemFree(CUdeviceptr address) {
+  return MemFree(address, __builtin_return_address(0));
+}
+
+MCCS_SHOWN CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  return MemUnmap(address, bytes, __builtin_return_address(0));
+}
+
+// ---- Addresses of frees ------------------------------------------------------------------------
+
+MCCS_SHOWN CUresult cuGetProcAddress(const char* symbol, void** function, int version,
+                                     cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
+  static constinit Replaced asked{"cuGetProcAddress_v2"};
+  return Ask(asked, __builtin_return_address(0), CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND, symbol,
+             function, version, flags, status);
+}
+
+#define MCCS_ENTRY_POINT_FUNCTION(name)                                                         \
+  MCCS_SHOWN cudaError_t name(const char* symbol, void** function, unsigned long long flags,    \
+                              cudaDriverEntryPointQueryResult* status) {                        \
+    static constinit Replaced asked{#name};                                                     \
+    return Ask(asked, __builtin_return_address(0), cudaErrorSharedObjectSymbolNotFound, symbol, \
+               function, flags, status);                                                        \
+  }
+
+#define MCCS_ENTRY_POINT_BY_VERSION_FUNCTION(name)                                                 \
+  MCCS_SHOWN cudaError_t name(const char* symbol, void** function, unsigned int version,           \
+                              unsigned long long flags, cudaDriverEntryPointQueryResult* status) { \
+    static constinit Replaced asked{#name};                                                        \
+    return Ask(asked, __builtin_return_address(0), cudaErrorSharedObjectSymbolNotFound, symbol,    \
+               function, version, flags, status);                                                  \
+  }
+
+MCCS_ENTRY_POINT_FUNCTION(cudaGetDriverEntryPoint)
+MCCS_ENTRY_POINT_FUNCTION(cudaGetDriverEntryPoint_ptsz)
+MCCS_ENTRY_POINT_BY_VERSION_FUNCTION(cudaGetDriverEntryPointByVersion)
+MCCS_ENTRY_POINT_BY_VERSION_FUNCTION(cudaGetDriverEntryPointByVersion_ptsz)
