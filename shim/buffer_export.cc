@@ -35,10 +35,11 @@ absl::StatusOr<ExportedBuffer> BufferExports::Find(const BufferUse& use) {
         Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
   }
   std::lock_guard lock(mutex_);
-  auto it = by_base_.upper_bound(address);
-  if (it != by_base_.begin()) {
-    const ExportedBuffer& known = std::prev(it)->second;
-    if (known.Contains(address) && known.cuda_id == cuda_id) return known;
+  const auto it = FirstOver({address, 1});
+  if (it != entries_.end() && it->second.buffer.Contains(address) &&
+      it->second.buffer.cuda_id == cuda_id) {
+    it->second.last_use = leases_.UsedNow();
+    return it->second.buffer;
   }
   return Export(use, cuda_id);
 }
@@ -84,12 +85,12 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
   std::memcpy(message.handle, &handle, sizeof(handle));
 
   // Whatever was at these addresses before is gone: the daemon lets go of it first.
-  auto overlap = by_base_.lower_bound(base);
-  if (overlap != by_base_.begin() && std::prev(overlap)->second.Contains(base)) --overlap;
-  while (overlap != by_base_.end() && overlap->first < base + bytes) {
-    Release(overlap->second);
-    overlap = by_base_.erase(overlap);
+  for (auto overlap = FirstOver({base, bytes});
+       overlap != entries_.end() && overlap->first < base + bytes;) {
+    overlap = Forget(overlap);
   }
+  ForgetFreed();
+  any_ = true;  // before the daemon's answer wakes the reader, which then counts leases
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
@@ -100,15 +101,8 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
                      " are known to the daemon"),
         Subsystem::kReg);
   }
-  by_base_[base] = fresh;
+  entries_[base] = {fresh, leases_.UsedNow()};
   return fresh;
-}
-
-void BufferExports::Release(const ExportedBuffer& gone) {
-  wire::ReleaseBuffer message{};
-  message.buffer_id = gone.id;
-  // The memory is freed already, which CUDA does only after the work on it: nobody waits for this.
-  if (auto request = client_.Send(message); request.ok()) client_.Forget(*request);
 }
 
 // ---- The recent ones of a communicator -------------------------------------------------------
@@ -140,6 +134,10 @@ absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
 absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
   if (only_device_) MCCS_RETURN_IF_ERROR(CheckDevice(use));
   const CUdeviceptr address = Address(use);
+  if (const uint64_t now = exports_.leases().generation(); now != generation_) [[unlikely]] {
+    recent_ = {};
+    generation_ = now;
+  }
   const ExportedBuffer* buffer = FindRecent(address);
   unsigned long long cuda_id = 0;
   if (buffer == nullptr ||

@@ -4,20 +4,28 @@
 // An allocation is exported when a call first uses it. Programs free memory and get the same
 // address again for other memory, so every look-up compares CUDA's own number of the allocation
 // (CU_POINTER_ATTRIBUTE_BUFFER_ID), which is never used twice.
+//
+// The daemon holds an export until it is taken back: because the program is about to free the
+// memory (LetGo), because it was freed where nobody saw it (found when another one is exported), or
+// because nobody has used it for the time of a lease (export_leases.h).
 #ifndef MCCS_SHIM_BUFFER_EXPORT_H_
 #define MCCS_SHIM_BUFFER_EXPORT_H_
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/shim_wire.h"
 #include "shim/daemon_client.h"
 #include "shim/driver_api.h"
+#include "shim/export_leases.h"
 
 namespace mccs::shim {
 
@@ -29,6 +37,7 @@ struct ExportedBuffer {
   uint32_t id = 0;                 // the daemon's name for it; 0: none
 
   bool Contains(uint64_t address) const { return address - base < bytes; }
+  AddressRange range() const { return {base, bytes}; }
 };
 
 // A range that a caller named, and how to speak of it in an error.
@@ -42,21 +51,66 @@ struct BufferUse {
 // All exports of one session. THREAD: any.
 class BufferExports {
  public:
-  BufferExports(const DriverApi& driver, DaemonClient& client) : driver_(driver), client_(client) {}
+  // `lease`: 0 for ever.
+  BufferExports(const DriverApi& driver, DaemonClient& client, std::chrono::milliseconds lease);
+  ~BufferExports();
 
   // The allocation around `use.address`; exported now if it is new. REQUIRES: a context is current.
   // Errors: kInvalidArgument for what is no device memory, kFailedPrecondition for memory that
   // cannot be shared with another process.
   absl::StatusOr<ExportedBuffer> Find(const BufferUse& use);
 
+  // The program is about to free the range, or gives it back: the daemon lets go of all exports
+  // that overlap it, after the operations that were posted with them. True when it has no access
+  // any more; false when that took longer than kLetGoTime.
+  static constexpr std::chrono::seconds kLetGoTime{2};
+  bool LetGo(const AddressRange& range);
+  // The same, but for exports that something still keeps (leases().Keep).
+  bool LetGoUnlessKept(const AddressRange& range);
+
+  ExportLeases& leases() { return leases_; }
+
  private:
+  using Clock = ExportLeases::Clock;
+
+  struct Entry {
+    ExportedBuffer buffer;
+    ExportLeases::Use last_use;
+  };
+  // One that the daemon was asked to let go of.
+  struct Leaving {
+    AddressRange range;
+    uint64_t request;
+  };
+  using Entries = std::map<uint64_t, Entry>;  // by base
+
   absl::StatusOr<ExportedBuffer> Export(const BufferUse& use, unsigned long long cuda_id);
-  void Release(const ExportedBuffer& gone);
+  Entries::iterator FirstOver(const AddressRange& range);
+  bool LetGo(const AddressRange& range, bool kept_too);
+  // What the daemon has to do before the range is free; nothing when the lock cannot be had in
+  // time.
+  std::optional<std::vector<uint64_t>> BeginLettingGo(const AddressRange& range, bool kept_too,
+                                                      Clock::time_point until);
+  // Of memory that is freed already, which CUDA does only after the work on it: nobody waits.
+  Entries::iterator Forget(Entries::iterator gone);
+  void ForgetFreed();
+  void WarnOfDelay(const AddressRange& range);
+
+  // The reader's chore: ends leases. Never blocks.
+  std::optional<Clock::time_point> EndLeases();
+  bool EndLeasesNow(Clock::time_point now);
 
   const DriverApi& driver_;
   DaemonClient& client_;
+  ExportLeases leases_;
+  std::atomic<bool> any_{false};  // written under mutex_: something is exported, or about to be
+  bool watching_ = false;         // the reader's own: leases are counted
+  std::atomic<bool> warned_{false};
+
   std::mutex mutex_;
-  std::map<uint64_t, ExportedBuffer> by_base_;  // guarded by mutex_; ranges do not overlap
+  Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap
+  std::vector<Leaving> leaving_;  // not answered when last looked at
+  uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed looked at last
 };
 
 // The few allocations that one communicator used last: the hot path's look-up, without the lock.
@@ -81,8 +135,9 @@ class RecentBuffers {
   BufferExports& exports_;
   const std::optional<int> only_device_;
   std::array<ExportedBuffer, kRecent> recent_;
-  size_t newest_ = 0;  // where the last hit was
-  size_t victim_ = 0;  // what the next miss replaces
+  uint64_t generation_ = 0;  // of what is in there
+  size_t newest_ = 0;        // where the last hit was
+  size_t victim_ = 0;        // what the next miss replaces
 };
 
 }  // namespace mccs::shim

@@ -177,6 +177,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     ScopedContext context(comm->driver(), comm->context());
     MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record));
     if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record));
+    comm->submit_side().unposted.Add();
   }
   group.AddOperation(std::move(comm), call.stream, record);
   return absl::OkStatus();

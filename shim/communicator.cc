@@ -27,7 +27,8 @@ Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options
     : session_(std::move(session)),
       options_(std::move(options)),
       ranks_(options_.ranks),
-      rank_(options_.rank.value()) {}
+      rank_(options_.rank.value()),
+      registrations_(session_->buffers) {}
 
 Communicator::~Communicator() {
   if (state() == State::kJoining) session_->client->Forget(request_);
@@ -100,7 +101,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   }
   session_->client->Watch(&page_->region());
   const bool checked = options_.config.check_pointers;
-  submit_side_.emplace(*session_, page_->region(), session_->buffers,
+  submit_side_.emplace(*session_, page_->region(), session_->buffers, submit_mutex_,
                        checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
 }

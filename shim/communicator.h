@@ -51,12 +51,15 @@ struct JoinOptions {
 // What a submission works with; there from kReady on.
 struct SubmitSide {
   SubmitSide(const Session& session, wire::CommRegion& region, BufferExports& exports,
-             std::optional<int> only_device)
-      : ring(region), buffers(session.driver, exports, only_device) {}
+             std::mutex& submit_lock, std::optional<int> only_device)
+      : ring(region),
+        buffers(session.driver, exports, only_device),
+        unposted(exports.leases(), submit_lock) {}
 
   WorkRing ring;
   StreamSlots slots;
   RecentBuffers buffers;
+  UnpostedCalls unposted;
 };
 
 class Communicator {

@@ -261,8 +261,34 @@ absl::StatusOr<Reply> DaemonClient::Receive() {
   return reply;
 }
 
+void DaemonClient::SetChore(Chore chore) {
+  std::lock_guard lock(chore_mutex_);
+  chore_ = std::move(chore);
+}
+
+void DaemonClient::DoChoresUntilReadable() {
+  while (true) {
+    std::optional<std::chrono::steady_clock::time_point> next;
+    {
+      std::lock_guard lock(chore_mutex_);
+      if (chore_) next = chore_();
+    }
+    int limit_ms = -1;
+    if (next) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(*next - std::chrono::steady_clock::now());
+      constexpr int64_t kLongestMs = 60'000;
+      limit_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, kLongestMs));
+    }
+    pollfd watched{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    const int ready = poll(&watched, 1, limit_ms);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // Receive tells what is wrong.
+  }
+}
+
 void DaemonClient::ReadUntilDead() {
   while (true) {
+    DoChoresUntilReadable();
     absl::StatusOr<Reply> reply = Receive();
     if (!reply.ok()) {
       Die(reply.status());

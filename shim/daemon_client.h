@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -80,6 +81,12 @@ class DaemonClient {
   void Watch(wire::CommRegion* region);
   void Unwatch(wire::CommRegion* region);
 
+  // What the reader does besides: called after every message and when the time has come that it
+  // answered last; nothing: there is none. It may send and poll, but wait for nothing. Null ends
+  // it; then none is running any more.
+  using Chore = std::function<std::optional<std::chrono::steady_clock::time_point>()>;
+  void SetChore(Chore chore);
+
   bool dead() const { return dead_.load(std::memory_order_acquire); }
 
   // In a forked child: closes its copies of the descriptors, so that the daemon sees the parent's
@@ -94,6 +101,8 @@ class DaemonClient {
   absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
+  // Returns when a message can be read.
+  void DoChoresUntilReadable();
   void Deliver(Reply reply);
   void Die(const absl::Status& why);
 
@@ -103,6 +112,9 @@ class DaemonClient {
   SharedRegion session_memory_;
   wire::SessionRegion* session_ = nullptr;
   std::thread reader_;
+
+  std::mutex chore_mutex_;  // taken before mutex_
+  Chore chore_;             // guarded by chore_mutex_
 
   std::atomic<bool> dead_{false};  // set under mutex_; release, pairs with dead()
   std::mutex mutex_;

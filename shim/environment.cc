@@ -61,6 +61,11 @@ absl::StatusOr<uint32_t> InitTimeoutMs() {
 
 absl::StatusOr<uint32_t> WarnAfterMs() { return MillisecondsOf("MCCS_WARN_AFTER"); }
 
+absl::StatusOr<uint32_t> ExportLeaseMs() {
+  if (!ValueOf("MCCS_EXPORT_LEASE")) return kExportLeaseMs;
+  return MillisecondsOf("MCCS_EXPORT_LEASE");
+}
+
 bool ChecksPointers() { return ValueOf("NCCL_CHECK_POINTERS") == "1"; }
 
 bool LaunchesBlock() { return ValueOf("CUDA_LAUNCH_BLOCKING") == "1"; }

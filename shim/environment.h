@@ -36,6 +36,11 @@ absl::StatusOr<uint32_t> InitTimeoutMs();
 // them. Unset and 0: the daemon's own time. Errors: kInvalidArgument.
 absl::StatusOr<uint32_t> WarnAfterMs();
 
+// MCCS_EXPORT_LEASE, in seconds: how long the daemon keeps memory mapped that nobody uses. 0: until
+// it is freed where the library sees it. Unset: kExportLeaseMs. Errors: kInvalidArgument.
+inline constexpr uint32_t kExportLeaseMs = 30'000;
+absl::StatusOr<uint32_t> ExportLeaseMs();
+
 // NCCL_CHECK_POINTERS=1: buffers must be on the communicator's device.
 bool ChecksPointers();
 

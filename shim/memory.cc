@@ -30,6 +30,7 @@ absl::Status Free(void* memory) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
+  Process::LetGo({reinterpret_cast<uintptr_t>(memory), 1});
   if (CUresult error = driver->MemFree(reinterpret_cast<CUdeviceptr>(memory));
       error != CUDA_SUCCESS) {
     return CudaError(*driver, error,

@@ -60,7 +60,8 @@ absl::Status Add(const char* function, Kind kind, ncclComm_t handle, const Range
   if (given == nullptr) return Bad(function, "the place for the handle is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, Find(function, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(function, comm->driver(), range));
-  *given = static_cast<Handle>(comm->registrations().Add(kind, range.address));
+  *given = static_cast<Handle>(
+      comm->registrations().Add(kind, {reinterpret_cast<uintptr_t>(range.address), range.bytes}));
   return absl::OkStatus();
 }
 

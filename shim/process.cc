@@ -7,6 +7,7 @@
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
+#include "shim/seen_frees.h"
 #include "shim/variables.h"
 
 namespace mccs::shim {
@@ -58,12 +59,28 @@ absl::Status Process::ConnectLocked() {
 
 absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Driver());
+  MCCS_ASSIGN_OR_RETURN(const uint32_t lease_ms, ExportLeaseMs());
   std::lock_guard lock(mutex_);
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
-    session_ = std::make_shared<Session>(*driver, graveyard_, std::move(connection_));
+    ListenToFrees();
+    session_ = std::make_shared<Session>(*driver, graveyard_, std::move(connection_),
+                                         std::chrono::milliseconds(lease_ms));
+    std::lock_guard open_lock(open_mutex_);
+    open_ = session_;
   }
   return session_;
+}
+
+void Process::LetGo(const AddressRange& range) {
+  Process* process = the_process.load(std::memory_order_acquire);
+  if (process == nullptr) return;
+  std::shared_ptr<Session> session;
+  {
+    std::lock_guard lock(process->open_mutex_);
+    session = process->open_.lock();
+  }
+  if (session != nullptr) session->buffers.LetGo(range);
 }
 
 absl::StatusOr<DaemonClient*> Process::OpenConnection() {

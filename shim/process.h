@@ -32,6 +32,10 @@ class Process {
   // A connection alone, for what needs no CUDA (ncclGetUniqueId may be called by a launcher).
   absl::StatusOr<DaemonClient*> OpenConnection();
 
+  // The program is about to free the range: the daemon lets go of it first, where it has it.
+  // Bounded as BufferExports::LetGo. Nothing where this process has no session.
+  static void LetGo(const AddressRange& range);
+
   HandleTable& handles() { return handles_; }
   OperatorNumbers& operator_numbers() { return operator_numbers_; }
 
@@ -47,6 +51,8 @@ class Process {
   std::unique_ptr<DaemonClient> connection_;   // open, but not yet part of a session
   std::shared_ptr<Session> session_;           // the newest
   std::vector<std::weak_ptr<Session>> older_;  // ended, but communicators hold them still
+  std::mutex open_mutex_;                      // a leaf: nothing is called under it
+  std::weak_ptr<Session> open_;                // session_, for those who may hold mutex_
   FenceGraveyard graveyard_;
   HandleTable handles_;
   OperatorNumbers operator_numbers_;

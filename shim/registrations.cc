@@ -2,19 +2,30 @@
 
 namespace mccs::shim {
 
-void* Registrations::Add(Kind kind, void* address) {
+Registrations::~Registrations() {
+  for (const auto& [handle, entry] : entries_) exports_.leases().EndKeep(entry.range);
+}
+
+void* Registrations::Add(Kind kind, const AddressRange& range) {
   constexpr uintptr_t kSpacing = 64;  // looks like a pointer to something aligned
+  exports_.leases().Keep(range);
   std::lock_guard lock(mutex_);
   last_ += kSpacing;
-  entries_.emplace(last_, Entry{kind, address});
+  entries_.emplace(last_, Entry{kind, range});
   return reinterpret_cast<void*>(last_);
 }
 
 bool Registrations::Remove(Kind kind, void* handle) {
-  std::lock_guard lock(mutex_);
-  const auto found = entries_.find(reinterpret_cast<uintptr_t>(handle));
-  if (found == entries_.end() || found->second.kind != kind) return false;
-  entries_.erase(found);
+  AddressRange range;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(reinterpret_cast<uintptr_t>(handle));
+    if (found == entries_.end() || found->second.kind != kind) return false;
+    range = found->second.range;
+    entries_.erase(found);
+  }
+  exports_.leases().EndKeep(range);
+  exports_.LetGoUnlessKept(range);
   return true;
 }
 
@@ -22,7 +33,7 @@ std::optional<void*> Registrations::AddressOf(Kind kind, void* handle) const {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(reinterpret_cast<uintptr_t>(handle));
   if (found == entries_.end() || found->second.kind != kind) return std::nullopt;
-  return found->second.address;
+  return reinterpret_cast<void*>(found->second.range.base);
 }
 
 }  // namespace mccs::shim

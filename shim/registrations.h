@@ -1,7 +1,8 @@
 // What ncclCommRegister and ncclCommWindowRegister gave out for one communicator.
 //
-// A registration is a promise of the caller and costs nothing here, because buffers are exported
-// when they are first used. Its handle is an opaque number that is looked up and never followed.
+// Buffers are exported when they are first used. A registration keeps their exports for as long as
+// it lasts, however long nobody uses them, and its end takes them back. Its handle is an opaque
+// number that is looked up and never followed.
 #ifndef MCCS_SHIM_REGISTRATIONS_H_
 #define MCCS_SHIM_REGISTRATIONS_H_
 
@@ -10,6 +11,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "shim/buffer_export.h"
+
 namespace mccs::shim {
 
 // THREAD: any.
@@ -17,9 +20,15 @@ class Registrations {
  public:
   enum class Kind { kBuffer, kWindow };
 
-  // A new handle, never null; `address` is the caller's.
-  void* Add(Kind kind, void* address);
-  // False for a handle that is not registered (any more), or as the other kind.
+  // LIFETIME: `exports` outlives this.
+  explicit Registrations(BufferExports& exports) : exports_(exports) {}
+  // Those that are left end; their exports go when their leases end.
+  ~Registrations();
+
+  // A new handle, never null; the range is the caller's.
+  void* Add(Kind kind, const AddressRange& range);
+  // False for a handle that is not registered (any more), or as the other kind. Returns after the
+  // daemon's last access to what nothing else keeps; bounded as BufferExports::LetGo.
   bool Remove(Kind kind, void* handle);
   // The caller's address; empty likewise.
   std::optional<void*> AddressOf(Kind kind, void* handle) const;
@@ -27,9 +36,10 @@ class Registrations {
  private:
   struct Entry {
     Kind kind;
-    void* address;
+    AddressRange range;
   };
 
+  BufferExports& exports_;
   mutable std::mutex mutex_;
   std::unordered_map<uintptr_t, Entry> entries_;  // by handle
   uintptr_t last_ = 0;

@@ -3,6 +3,7 @@
 #ifndef MCCS_SHIM_SESSION_H_
 #define MCCS_SHIM_SESSION_H_
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -15,8 +16,12 @@ namespace mccs::shim {
 
 // LIFETIME: held by the process and by each communicator that was made in it.
 struct Session {
-  Session(const DriverApi& cuda, FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection)
-      : driver(cuda), graveyard(pages), client(std::move(connection)), buffers(cuda, *client) {}
+  Session(const DriverApi& cuda, FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection,
+          std::chrono::milliseconds export_lease)
+      : driver(cuda),
+        graveyard(pages),
+        client(std::move(connection)),
+        buffers(cuda, *client, export_lease) {}
 
   const DriverApi& driver;
   FenceGraveyard& graveyard;

@@ -44,6 +44,7 @@ void GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& recor
   const auto index = static_cast<uint32_t>(operations_.size());
   operations_.push_back({stream, kEnd, record});
   Batch& batch = BatchOf(std::move(comm), stream, index);
+  ++batch.unposted;
   if (batch.last != index) {
     operations_[batch.last].next = index;
     batch.last = index;
@@ -63,6 +64,7 @@ GroupWork::Batch& GroupWork::BatchOf(CommRef comm, CUstream stream, uint32_t ind
                       .streams = {{stream, wire::kNoReadySlot, 0}},
                       .next_fence = 1,
                       .next_operation = index,
+                      .unposted = 0,
                       .last_sequence = 0,
                       .broken = false});
   return batches_.back();
@@ -82,7 +84,16 @@ absl::StatusOr<double> GroupWork::EstimateUs() {
   return longest;
 }
 
+void GroupWork::NotePosted(Batch& batch) {
+  batch.comm->submit_side().unposted.Posted(std::exchange(batch.unposted, 0));
+}
+
 void GroupWork::Clear() {
+  for (Batch& batch : batches_) {
+    if (batch.unposted == 0) continue;
+    std::lock_guard lock(batch.comm->submit_mutex());
+    NotePosted(batch);
+  }
   operations_.clear();
   batches_.clear();
 }
@@ -105,6 +116,7 @@ absl::Status GroupWork::Submit() {
   } else {
     TakeBackSlots();
   }
+  for (Batch& batch : batches_) NotePosted(batch);
   Unlock();
   return status.ok() ? AwaitStreams() : status;
 }

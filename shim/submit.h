@@ -58,6 +58,7 @@ class GroupWork {
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
     uint32_t next_operation;
+    uint32_t unposted;  // calls that are counted as such
     uint64_t last_sequence;
     bool broken;
   };
@@ -70,6 +71,8 @@ class GroupWork {
   absl::Status CheckSelfMessages(const Batch& batch) const;
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
+  // Under the submit lock. Their buffers are named by the ring, or by nobody any more.
+  static void NotePosted(Batch& batch);
   absl::Status PushAll();
   bool PushSome(Batch& batch);
   wire::WorkRecord MakeFence(const Batch& batch) const;

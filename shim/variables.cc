@@ -14,6 +14,8 @@ namespace {
 constexpr Variable kVariables[] = {
     {"CUDA_LAUNCH_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "0",
      "1: a call returns when its streams have finished its work"},
+    {"MCCS_EXPORT_LEASE", Treatment::kHonoured, ValueType::kText, "30",
+     "seconds after which the daemon lets go of memory that nobody used; 0: never"},
     {"MCCS_FALLBACK", Treatment::kHonoured, ValueType::kText, "error",
      "nccl: a process that finds no daemon may use the real library instead"},
     {"MCCS_INIT_TIMEOUT", Treatment::kHonoured, ValueType::kText, "0",

@@ -101,6 +101,7 @@ void FakeDaemon::Serve() {
     }
     if (first_session == 1 && polled[0].revents != 0) Accept();
     if (!hold_rings_) ServeRings();
+    AnswerReleases();
   }
 }
 
@@ -168,8 +169,7 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       break;
     }
     case wire::MessageKind::kReleaseBuffer:
-      session.buffers.erase(Open<wire::ReleaseBuffer>(bytes).buffer_id);
-      Answer(session, request, wire::Done{});
+      session.releasing[Open<wire::ReleaseBuffer>(bytes).buffer_id] = request;
       break;
     case wire::MessageKind::kCommInit:
       OnInit(session, Open<wire::CommInit>(bytes));
@@ -336,6 +336,34 @@ bool FakeDaemon::Ready(Member& member) {
     if (record.record == wire::RecordKind::kOperation) return true;
   }
   return false;
+}
+
+bool FakeDaemon::IsNamed(const Session& session, uint32_t buffer) {
+  const auto names = [buffer](const wire::WorkRecord& record) {
+    return record.send.id == buffer || record.recv.id == buffer ||
+           record.scalar_buffer.id == buffer;
+  };
+  for (auto& comm : comms_) {
+    for (auto& [rank, member] : comm->members) {
+      if (member->session != &session || member->gone) continue;
+      if (std::any_of(member->posted.begin(), member->posted.end(), names)) return true;
+      for (uint64_t i = member->head; i != member->region().tail.load(); ++i) {
+        if (names(member->region().records[i % wire::kRingRecords])) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void FakeDaemon::AnswerReleases() {
+  for (auto& session : sessions_) {
+    std::erase_if(session->releasing, [&](const auto& release) {
+      if (IsNamed(*session, release.first)) return false;
+      session->buffers.erase(release.first);
+      Answer(*session, release.second, wire::Done{});
+      return true;
+    });
+  }
 }
 
 std::byte* FakeDaemon::Address(Member& member, const wire::BufferRef& ref) {

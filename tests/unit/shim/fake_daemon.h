@@ -81,6 +81,7 @@ class FakeDaemon {
     UniqueFd doorbell;
     SharedRegion memory;
     std::map<uint32_t, std::byte*> buffers;
+    std::map<uint32_t, uint64_t> releasing;  // buffers to the requests that take them back
     uint32_t next_buffer = 1;
     uint32_t next_comm = 0;
     bool gone = false;
@@ -108,6 +109,9 @@ class FakeDaemon {
   bool Ready(Member& member);
   // Runs the next operation that all ranks have posted and are ready for; false if there is none.
   bool RunOne(Comm& comm);
+  // Records that are posted come before a release.
+  void AnswerReleases();
+  bool IsNamed(const Session& session, uint32_t buffer);
   std::byte* Address(Member& member, const wire::BufferRef& ref);
 
   std::string folder_;

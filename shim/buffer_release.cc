@@ -1,0 +1,165 @@
+// How exports end: the half of BufferExports that takes buffers back from the daemon.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "shim/buffer_export.h"
+#include "shim/diagnostics.h"
+#include "shim/fence.h"
+
+namespace mccs::shim {
+namespace {
+
+// One export of a buffer looks for so many others whose memory was freed unseen: what a program
+// leaves behind stays bounded by what it uses.
+constexpr int kCheckedPerExport = 8;
+// The reader must not fill the socket: the daemon's answers would wait for it.
+constexpr size_t kMostEndedAtOnce = 64;
+constexpr std::chrono::milliseconds kAgain{10};
+
+wire::ReleaseBuffer ReleaseOf(const ExportedBuffer& buffer) {
+  wire::ReleaseBuffer message{};
+  message.buffer_id = buffer.id;
+  return message;
+}
+
+}  // namespace
+
+BufferExports::BufferExports(const DriverApi& driver, DaemonClient& client,
+                             std::chrono::milliseconds lease)
+    : driver_(driver), client_(client), leases_(lease) {
+  if (!leases_.endless()) client_.SetChore([this] { return EndLeases(); });
+}
+
+BufferExports::~BufferExports() { client_.SetChore(nullptr); }
+
+// The first entry that reaches beyond the range's beginning.
+BufferExports::Entries::iterator BufferExports::FirstOver(const AddressRange& range) {
+  auto it = entries_.upper_bound(range.base);
+  if (it != entries_.begin() && std::prev(it)->second.buffer.Contains(range.base)) --it;
+  return it;
+}
+
+// ---- Frees that were not seen ----------------------------------------------------------------
+
+BufferExports::Entries::iterator BufferExports::Forget(Entries::iterator gone) {
+  if (auto request = client_.Send(ReleaseOf(gone->second.buffer)); request.ok()) {
+    client_.Forget(*request);
+  }
+  return entries_.erase(gone);
+}
+
+void BufferExports::ForgetFreed() {
+  for (int i = 0; i < kCheckedPerExport && !entries_.empty(); ++i) {
+    auto it = entries_.upper_bound(checked_up_to_);
+    if (it == entries_.end()) it = entries_.begin();
+    checked_up_to_ = it->first;
+    unsigned long long cuda_id = 0;
+    const CUresult known =
+        driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, it->first);
+    const bool freed = known == CUDA_ERROR_INVALID_VALUE ||
+                       (known == CUDA_SUCCESS && cuda_id != it->second.buffer.cuda_id);
+    if (freed) Forget(it);
+  }
+}
+
+// ---- Frees that were seen --------------------------------------------------------------------
+
+bool BufferExports::LetGo(const AddressRange& range) { return LetGo(range, true); }
+
+bool BufferExports::LetGoUnlessKept(const AddressRange& range) { return LetGo(range, false); }
+
+bool BufferExports::LetGo(const AddressRange& range, bool kept_too) {
+  if (!any_.load(std::memory_order_acquire) || client_.dead()) return true;
+  const Clock::time_point until = Clock::now() + kLetGoTime;
+  const auto requests = BeginLettingGo(range, kept_too, until);
+  bool gone = requests.has_value();
+  for (uint64_t request : requests.value_or(std::vector<uint64_t>{})) {
+    const auto left = std::max(until - Clock::now(), Clock::duration::zero());
+    const auto answer = client_.Await(request, std::chrono::ceil<std::chrono::milliseconds>(left));
+    gone &= !absl::IsDeadlineExceeded(answer.status());
+  }
+  if (!gone) WarnOfDelay(range);
+  return gone;
+}
+
+std::optional<std::vector<uint64_t>> BufferExports::BeginLettingGo(const AddressRange& range,
+                                                                   bool kept_too,
+                                                                   Clock::time_point until) {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (PoliteWait wait; !lock; wait.Pause()) {
+    if (Clock::now() >= until) return std::nullopt;
+    (void)lock.try_lock();
+  }
+  std::vector<uint64_t> requests;
+  std::erase_if(leaving_, [&](const Leaving& leaving) {
+    if (!leaving.range.Overlaps(range)) return false;
+    requests.push_back(leaving.request);
+    return true;
+  });
+  bool any = false;
+  for (auto it = FirstOver(range);
+       it != entries_.end() && it->second.buffer.range().Overlaps(range);) {
+    if (!kept_too && leases_.IsKept(it->second.buffer.range())) {
+      ++it;
+      continue;
+    }
+    any = true;
+    const auto request = client_.Send(ReleaseOf(it->second.buffer));
+    if (request.ok()) requests.push_back(*request);
+    it = entries_.erase(it);
+  }
+  if (any) leases_.BeginGeneration();
+  return requests;
+}
+
+void BufferExports::WarnOfDelay(const AddressRange& range) {
+  if (warned_.exchange(true) || !Shows(Verbosity::kWarn)) return;
+  Say(Verbosity::kWarn,
+      absl::StrCat("memory at 0x", absl::Hex(range.base),
+                   " is given back while the MCCS daemon still has it open: it did not let go "
+                   "within ",
+                   kLetGoTime.count(), " s, because an operation with it is not done"));
+}
+
+// ---- Leases ----------------------------------------------------------------------------------
+
+std::optional<BufferExports::Clock::time_point> BufferExports::EndLeases() {
+  if (!any_.load(std::memory_order_acquire)) {
+    watching_ = false;
+    return std::nullopt;
+  }
+  const Clock::time_point now = Clock::now();
+  if (!std::exchange(watching_, true)) leases_.Start(now);
+  const ExportLeases::Step step = leases_.Poll(now);
+  if (!step.may_end) return step.next;
+  return EndLeasesNow(now) ? Clock::now() : now + kAgain;
+}
+
+// False where it is to be done again.
+bool BufferExports::EndLeasesNow(Clock::time_point now) {
+  // Somebody may hold the lock and wait for an answer that we have to read.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  std::erase_if(leaving_, [this](const Leaving& l) { return client_.Poll(l.request).has_value(); });
+  size_t ended = 0;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    const AddressRange range = it->second.buffer.range();
+    if (!leases_.HasEnded(it->second.last_use, range, now)) {
+      ++it;
+      continue;
+    }
+    if (ended == kMostEndedAtOnce) return false;
+    const auto request = client_.Send(ReleaseOf(it->second.buffer));
+    if (!request.ok()) return true;  // The daemon is dead.
+    leaving_.push_back({range, *request});
+    it = entries_.erase(it);
+    ++ended;
+  }
+  leases_.RoundDone(now);
+  if (entries_.empty() && leaving_.empty()) any_ = false;
+  return true;
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,181 @@
+// When the daemon is told to let go of memory: before it is freed, when it is given back, when it
+// was freed unseen, when nobody has used it for long.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "shim/process.h"
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+
+class ExportLifetime : public ShimTest {
+ protected:
+  ~ExportLifetime() override { unsetenv("MCCS_EXPORT_LEASE"); }
+
+  void Sum(int* data) {
+    ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
+        << LastError();
+    ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  }
+  int Registered() { return daemon_.CountOf(wire::MessageKind::kRegisterBuffer); }
+  int Released() { return daemon_.CountOf(wire::MessageKind::kReleaseBuffer); }
+  bool EventuallyReleased(int count) {
+    const auto end = steady_clock::now() + seconds(20);
+    while (Released() < count && steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return Released() == count;
+  }
+  static void LetGo(const void* memory) {
+    shim::Process::LetGo({reinterpret_cast<uintptr_t>(memory), 1});
+  }
+};
+
+TEST_F(ExportLifetime, AFreeIsToldBeforeItHappensAndOnce) {
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  int* other = Buffer<int>({2});
+  Sum(data);
+  LetGo(other);  // was never exported
+  EXPECT_EQ(Released(), 0);
+  LetGo(data);
+  EXPECT_EQ(Released(), 1);
+  LetGo(data);
+  EXPECT_EQ(Released(), 1);
+  Sum(data);  // it was not freed after all
+  EXPECT_EQ(Registered(), 2);
+}
+
+TEST_F(ExportLifetime, MemFreeTakesItsMemoryBackFirst) {
+  MakeRanks(1);
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 16), ncclSuccess);
+  Sum(static_cast<int*>(memory));
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  EXPECT_EQ(Released(), 1);
+}
+
+TEST_F(ExportLifetime, AFreeWaitsForTheWorkThatWasPostedWithIt) {
+  MakeRanks(1);
+  int* data = Buffer<int>({5});
+  daemon_.HoldRings(true);
+  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
+  std::atomic<bool> free_may_go_on{false};
+  std::thread program([&] {
+    LetGo(data);
+    free_may_go_on = true;
+  });
+  while (Released() == 0) std::this_thread::yield();
+  EXPECT_FALSE(free_may_go_on);
+  daemon_.HoldRings(false);
+  EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+  program.join();
+  EXPECT_EQ(*data, 5);
+}
+
+TEST_F(ExportLifetime, ADaemonThatDoesNotAnswerHoldsAFreeUpForTwoSeconds) {
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  Sum(data);
+  daemon_.KeepSilentOn(wire::MessageKind::kReleaseBuffer);
+  const auto start = steady_clock::now();
+  LetGo(data);
+  EXPECT_GE(steady_clock::now() - start, milliseconds(1900));
+  EXPECT_LE(steady_clock::now() - start, seconds(10));
+}
+
+TEST_F(ExportLifetime, ADeadDaemonHoldsNothingUp) {
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  Sum(data);
+  daemon_.Die();
+  const auto start = steady_clock::now();
+  LetGo(data);
+  EXPECT_LE(steady_clock::now() - start, milliseconds(1500));
+}
+
+TEST_F(ExportLifetime, WhatIsDeregisteredIsTakenBackUnlessItIsRegisteredOtherwise) {
+  MakeRanks(1);
+  int* data = Buffer<int>({1, 2});
+  void* whole = nullptr;
+  ncclWindow_t part = nullptr;
+  ASSERT_EQ(ncclCommRegister(comms_[0], data, 8, &whole), ncclSuccess);
+  ASSERT_EQ(ncclCommWindowRegister(comms_[0], data + 1, 4, &part, 0), ncclSuccess);
+  Sum(data);
+  EXPECT_EQ(ncclCommDeregister(comms_[0], whole), ncclSuccess);
+  EXPECT_EQ(Released(), 0);
+  EXPECT_EQ(ncclCommWindowDeregister(comms_[0], part), ncclSuccess);
+  EXPECT_EQ(Released(), 1);
+  Sum(data + 1);  // which is still allowed
+  EXPECT_EQ(Registered(), 2);
+}
+
+// The addresses are others each time, so nothing but the look at CUDA's numbers finds it out.
+TEST_F(ExportLifetime, FreesThatNobodySawAreFoundOut) {
+  MakeRanks(1);
+  constexpr int kBuffers = 100;
+  std::vector<int*> pins;  // keep the addresses from coming again
+  for (int i = 0; i < kBuffers; ++i) {
+    int* data = Buffer<int>({i});
+    Sum(data);
+    fake_cuda::Free(data);
+    pins.push_back(Buffer<int>({0}));
+  }
+  EXPECT_EQ(Registered(), kBuffers);
+  EXPECT_GE(Released(), kBuffers - 2);
+}
+
+TEST_F(ExportLifetime, ALeaseEndsWhatNobodyUses) {
+  setenv("MCCS_EXPORT_LEASE", "0.1", 1);
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  int* kept = Buffer<int>({1});
+  void* handle = nullptr;
+  ASSERT_EQ(ncclCommRegister(comms_[0], kept, 4, &handle), ncclSuccess);
+  Sum(data);
+  Sum(kept);
+  EXPECT_TRUE(EventuallyReleased(1));
+  EXPECT_EQ(Registered(), 2);
+  Sum(data);
+  Sum(kept);
+  EXPECT_EQ(Registered(), 3);
+  EXPECT_THAT(Read(data, 1), ElementsAre(1));
+}
+
+TEST_F(ExportLifetime, ACallInAnOpenGroupKeepsWhatItNames) {
+  setenv("MCCS_EXPORT_LEASE", "0.05", 1);
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess);
+  std::this_thread::sleep_for(milliseconds(400));
+  EXPECT_EQ(Released(), 0);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  ASSERT_TRUE(fake_cuda::Synchronize(nullptr));
+  EXPECT_TRUE(EventuallyReleased(1));
+}
+
+TEST_F(ExportLifetime, WithoutALeaseNothingEnds) {
+  setenv("MCCS_EXPORT_LEASE", "0", 1);
+  MakeRanks(1);
+  Sum(Buffer<int>({1}));
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_EQ(Released(), 0);
+}
+
+TEST_F(ExportLifetime, ALeaseThatIsNoTimeIsRefused) {
+  setenv("MCCS_EXPORT_LEASE", "long", 1);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), ::testing::HasSubstr("MCCS_EXPORT_LEASE"));
+}
+
+}  // namespace
+}  // namespace mccs
