@@ -1,12 +1,8 @@
 // Two processes send each other as many bytes at the same time, with nothing but sendmsg and
 // recvmsg over loopback. Prints the microseconds of one exchange, for each size of calls of
 // kBareCalls.
-//
-//   bare_exchange BYTES ITERATIONS CONNECTIONS     (bytes of one exchange each way; connections
-//   each way)
-#include <algorithm>
+#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 
 #include "bench/exchange_side.h"
 
@@ -32,12 +28,13 @@ void Run(Side& side, const Load& load) {
 }  // namespace mccs
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: bare_exchange BYTES ITERATIONS CONNECTIONS\n");
-    return 2;
-  }
-  const mccs::Load load{.bytes = std::strtoull(argv[1], nullptr, 10),
-                        .iterations = std::max(1, std::atoi(argv[2])),
-                        .connections = std::max(1, std::atoi(argv[3]))};
+  CLI::App app("Two processes exchange bytes over loopback sockets: microseconds of one exchange");
+  mccs::Load load{};
+  app.add_option("bytes", load.bytes, "of one exchange, each way")->required();
+  app.add_option("iterations", load.iterations)->required()->check(CLI::PositiveNumber);
+  app.add_option("connections", load.connections, "each way")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
   return mccs::RunOnTwoSides(0, [&](mccs::Side& side) { mccs::Run(side, load); });
 }

@@ -1,11 +1,8 @@
 // Lanes beside bare sockets: two processes exchange the same bytes in both directions over as many
 // loopback connections, once through lanes and once with nothing but sendmsg and recvmsg, in turns.
 // Then the same for eight bytes to and fro. One JSON line per figure.
-//
-//   lane_bench [MiB per direction and round] [rounds] [connections per direction] [slice KiB]
-//              [socket buffer KiB, 0: the kernel's choice] [slots]
+#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -160,18 +157,30 @@ void Run(Side& side, const Load& load) {
   Figure("8 bytes, one way", "lanes", Median(lane_ping), "us");
 }
 
-size_t Argument(int argc, char** argv, int index, size_t otherwise) {
-  return argc > index ? std::strtoull(argv[index], nullptr, 10) : otherwise;
-}
-
 int Main(int argc, char** argv) {
+  CLI::App app("Lanes beside bare sockets over loopback, in turns; one JSON line per figure");
   Load load;
-  load.bytes = Argument(argc, argv, 1, 512) * kMiB;
-  load.rounds = static_cast<int>(Argument(argc, argv, 2, 5));
-  load.connections = static_cast<int>(Argument(argc, argv, 3, 1));
-  load.slice_bytes = static_cast<uint32_t>(Argument(argc, argv, 4, 256) * kKiB);
-  load.buffer_bytes = static_cast<int>(Argument(argc, argv, 5, 0) * kKiB);
-  load.slots = static_cast<uint32_t>(Argument(argc, argv, 6, load.slots));
+  size_t mib = load.bytes / kMiB;
+  uint32_t slice_kib = load.slice_bytes / kKiB;
+  int buffer_kib = load.buffer_bytes;
+  app.add_option("--mib", mib, "bytes of a round, each direction")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", load.rounds, "after one that is not counted")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--connections", load.connections, "each direction")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--slice-kib", slice_kib)->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--socket-kib", buffer_kib, "a socket's buffer; 0: the kernel's choice")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--slots", load.slots)->capture_default_str()->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  load.bytes = mib * kMiB;
+  load.slice_bytes = slice_kib * static_cast<uint32_t>(kKiB);
+  load.buffer_bytes = buffer_kib * static_cast<int>(kKiB);
   return RunOnTwoSides(load.buffer_bytes, [&](Side& side) { Run(side, load); });
 }
 

@@ -1,16 +1,14 @@
 // An ordinary NCCL program: two ranks in this process, small all-reduces. Prints two figures in
 // microseconds: the median from the call to the end of the wait for it, and the mean when calls
 // follow each other unwaited for.
-//
-//   latency_all_reduce BYTES ITERATIONS
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "check_calls.h"
@@ -91,12 +89,15 @@ bool Right(const Ranks& ranks, size_t count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: latency_all_reduce BYTES ITERATIONS\n");
-    return 2;
-  }
-  const size_t count = std::max<size_t>(std::strtoull(argv[1], nullptr, 10) / sizeof(float), 1);
-  const int iterations = std::max(1, std::atoi(argv[2]));
+  CLI::App app(
+      "Small all-reduces of two ranks in this process: prints the median microseconds of one that "
+      "is waited for, and the mean of those that follow each other");
+  size_t bytes = 0;
+  int iterations = 0;
+  app.add_option("bytes", bytes)->required()->check(CLI::Range(sizeof(float), size_t{1} << 40));
+  app.add_option("iterations", iterations)->required()->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  const size_t count = bytes / sizeof(float);
   const Ranks ranks = Open(count * sizeof(float));
   MedianLatency(ranks, count, kWarmup);
   const double latency = MedianLatency(ranks, count, iterations);

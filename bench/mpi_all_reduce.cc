@@ -1,12 +1,10 @@
 // The peer: MPI_Allreduce of float32 sums, timed as collective_perf times its calls. Prints
-// microseconds per call, the slowest rank's.
-//
-//   mpirun -np N mpi_all_reduce BYTES ITERATIONS
+// microseconds per call, the slowest rank's. Started by mpirun.
 #include <mpi.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 namespace {
@@ -21,13 +19,14 @@ void Reduce(const std::vector<float>& in, std::vector<float>& out) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  CLI::App app("MPI_Allreduce of float32 sums: microseconds per call, the slowest rank's");
+  size_t bytes = 0;
+  int iterations = 0;
+  app.add_option("bytes", bytes)->required();
+  app.add_option("iterations", iterations)->required()->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  const size_t count = bytes / sizeof(float);
   MPI_Init(&argc, &argv);
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: mpi_all_reduce BYTES ITERATIONS\n");
-    MPI_Abort(MPI_COMM_WORLD, 2);
-  }
-  const size_t count = std::strtoull(argv[1], nullptr, 10) / sizeof(float);
-  const int iterations = std::max(1, std::atoi(argv[2]));
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
