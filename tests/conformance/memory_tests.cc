@@ -132,9 +132,18 @@ void FreedAndReusedAddresses(Test& t) {
   }
 }
 
-// More, over time, than anybody should keep.
+size_t FreeBytes(Test& t) {
+  size_t free_bytes = 0;
+  size_t total = 0;
+  CUDA_OK(t, cudaMemGetInfo(&free_bytes, &total));
+  return free_bytes;
+}
+
+// More, over time, than anybody should keep; and nobody keeps it.
 void AllocationsComeAndGo(Test& t) {
   constexpr size_t kPiece = 4 << 20;
+  constexpr size_t kKept = 4 * kPiece;
+  size_t free_at_first = 0;
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
   for (int i = 0; t.ok() && i < 40; ++i) {
@@ -145,7 +154,10 @@ void AllocationsComeAndGo(Test& t) {
     NCCL_OK(t, ncclAllReduce(memory, memory, 1000, ncclInt32, ncclSum, comm, stream));
     buffer.Expect(t.size(), "the sum");
     CUDA_OK(t, cudaFree(memory));
+    if (i == 0) free_at_first = FreeBytes(t);
   }
+  EXPECT_THAT(t, FreeBytes(t) + kKept >= free_at_first,
+              "what was freed is free again, or nearly all of it");
 }
 
 void Registration(Test& t) {

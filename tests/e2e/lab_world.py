@@ -141,18 +141,18 @@ class Running:
             self._bytes += piece
         return self._bytes.decode(errors="replace")
 
-    def _has_ended(self):
+    def has_ended(self):
         # What it prints is taken meanwhile, or it would wait for us.
         return self._process.poll() is not None and self.output is not None
 
     def says(self, text, times=1):
         """Waits until the text has come so often. False when the job ended before."""
-        eventually(lambda: self.output.count(text) >= times or self._has_ended())
+        eventually(lambda: self.output.count(text) >= times or self.has_ended())
         return self.output.count(text) >= times
 
     def wait(self):
         """The exit status; `output` is complete then."""
-        if not eventually(lambda: self.output is not None and self._has_ended()):
+        if not eventually(lambda: self.output is not None and self.has_ended()):
             self._process.kill()
         return self._process.wait()
 

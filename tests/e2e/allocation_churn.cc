@@ -1,0 +1,204 @@
+// A job that allocates, all-reduces and frees, over and over, in one of several ways, and checks
+// every sum:
+//
+//   allocation_churn seen ROUNDS BYTES        frees by cudaFree
+//   allocation_churn unseen ROUNDS BYTES      frees by an address from dlsym(), as a runtime that
+//   is
+//                                             linked statically does
+//   allocation_churn registered ROUNDS BYTES  registered meanwhile, and freed like that
+//   allocation_churn left ROUNDS BYTES        frees all like that at the end, waits until the GPU
+//                                             has as much memory as before, prints "back SECONDS"
+//   allocation_churn early ROUNDS BYTES       rank 0 frees while the all-reduce waits for the
+//                                             others; prints "freed SECONDS" once
+//   allocation_churn told 1 BYTES             prints "ready", frees when it gets SIGUSR1, prints
+//                                             "freed SECONDS"
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "check_calls.h"
+#include "rendezvous.h"
+
+namespace {
+
+constexpr size_t kCount = 1000;   // elements at the end of each allocation
+constexpr size_t kGrowth = 4096;  // so that addresses do not simply come again
+constexpr double kLateSeconds = 0.5;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void Say(const char* what, double seconds) {
+  std::printf("%s %.3f\n", what, seconds);
+  std::fflush(stdout);
+}
+
+// What nothing that stands in front of the driver's names gets to see.
+void FreeUnseen(void* memory) {
+  using Free = int (*)(uint64_t);
+  static const auto free_memory =
+      reinterpret_cast<Free>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuMemFree_v2"));
+  if (free_memory != nullptr && free_memory(reinterpret_cast<uint64_t>(memory)) == 0) return;
+  std::fprintf(stderr, "cuMemFree_v2 by its address failed\n");
+  std::exit(1);
+}
+
+size_t FreeBytes() {
+  size_t free_bytes = 0;
+  size_t total = 0;
+  CUDA_OK(cudaMemGetInfo(&free_bytes, &total));
+  return free_bytes;
+}
+
+class Churn {
+ public:
+  Churn(const JobPlace& place, const ncclUniqueId& id) : place_(place) {
+    CUDA_OK(cudaSetDevice(place.local_rank));
+    NCCL_OK(ncclCommInitRank(&comm_, place.world_size, id, place.rank));
+    CUDA_OK(cudaStreamCreate(&stream_));
+    CUDA_OK(cudaMalloc(reinterpret_cast<void**>(&result_), kCount * sizeof(float)));
+  }
+
+  char* Allocate(size_t bytes) {
+    void* memory = nullptr;
+    CUDA_OK(cudaMalloc(&memory, bytes));
+    return static_cast<char*>(memory);
+  }
+
+  // An all-reduce of the allocation's last elements.
+  void Post(const char* memory, size_t bytes) {
+    auto* input = reinterpret_cast<float*>(const_cast<char*>(memory) + bytes) - kCount;
+    const std::vector<float> mine(kCount, static_cast<float>(place_.rank + 1));
+    CUDA_OK(cudaMemcpy(input, mine.data(), kCount * sizeof(float), cudaMemcpyHostToDevice));
+    NCCL_OK(ncclAllReduce(input, result_, kCount, ncclFloat32, ncclSum, comm_, stream_));
+  }
+
+  void Check() {
+    std::vector<float> sums(kCount);
+    CUDA_OK(cudaStreamSynchronize(stream_));
+    NCCL_COMM_OK(comm_);
+    CUDA_OK(cudaMemcpy(sums.data(), result_, kCount * sizeof(float), cudaMemcpyDeviceToHost));
+    const float expected = static_cast<float>(place_.world_size * (place_.world_size + 1) / 2);
+    for (float sum : sums) {
+      if (sum == expected) continue;
+      std::fprintf(stderr, "a sum is %g, not %g\n", sum, expected);
+      std::exit(1);
+    }
+  }
+
+  void Rounds(int rounds, size_t bytes, void (*free_memory)(void*)) {
+    for (int i = 0; i < rounds; ++i) {
+      const size_t all = bytes + static_cast<size_t>(i) * kGrowth;
+      char* memory = Allocate(all);
+      Post(memory, all);
+      Check();
+      free_memory(memory);
+    }
+  }
+
+  void Registered(int rounds, size_t bytes) {
+    const size_t before = FreeBytes();
+    for (int i = 0; i < rounds; ++i) {
+      void* handle = nullptr;
+      char* memory = Allocate(bytes);
+      NCCL_OK(ncclCommRegister(comm_, memory, bytes, &handle));
+      Post(memory, bytes);
+      Check();
+      NCCL_OK(ncclCommDeregister(comm_, handle));
+      FreeUnseen(memory);
+      if (FreeBytes() == before) continue;
+      std::fprintf(stderr, "after ncclCommDeregister the memory was still held\n");
+      std::exit(1);
+    }
+  }
+
+  void Left(int rounds, size_t bytes) {
+    const size_t before = FreeBytes();
+    std::vector<char*> allocations;
+    for (int i = 0; i < rounds; ++i) {
+      allocations.push_back(Allocate(bytes));
+      Post(allocations.back(), bytes);
+      Check();
+    }
+    for (char* memory : allocations) FreeUnseen(memory);
+    const double freed = Now();
+    while (FreeBytes() < before) usleep(1000);
+    Say("back", Now() - freed);
+  }
+
+  void Early(int rounds, size_t bytes) {
+    for (int i = 0; i < rounds; ++i) {
+      char* memory = Allocate(bytes);
+      if (place_.rank != 0) usleep(static_cast<useconds_t>(kLateSeconds * 1e6));
+      Post(memory, bytes);
+      const double start = Now();
+      CUDA_OK(cudaFree(memory));
+      if (i == 0 && place_.rank == 0) Say("freed", Now() - start);
+      Check();
+    }
+  }
+
+  void Told(size_t bytes) {
+    char* memory = Allocate(bytes);
+    Post(memory, bytes);
+    Check();
+    Say("ready", 0);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    int signal = 0;
+    sigwait(&signals, &signal);
+    const double start = Now();
+    CUDA_OK(cudaFree(memory));
+    Say("freed", Now() - start);
+    std::fflush(stdout);
+    _exit(0);  // the daemon may be gone
+  }
+
+  void End() {
+    CUDA_OK(cudaFree(result_));
+    CUDA_OK(cudaStreamDestroy(stream_));
+    NCCL_OK(ncclCommDestroy(comm_));
+  }
+
+ private:
+  const JobPlace place_;
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  float* result_ = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: allocation_churn WAY ROUNDS BYTES\n");
+    return 2;
+  }
+  const std::string way = argv[1];
+  const int rounds = std::atoi(argv[2]);
+  const auto bytes = static_cast<size_t>(std::atoll(argv[3]));
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);  // in every thread that is to come
+  const JobPlace place = ReadJobPlace();
+  Churn churn(place, ExchangeUniqueId(place));
+  if (way == "seen") churn.Rounds(rounds, bytes, [](void* memory) { CUDA_OK(cudaFree(memory)); });
+  if (way == "unseen") churn.Rounds(rounds, bytes, &FreeUnseen);
+  if (way == "registered") churn.Registered(rounds, bytes);
+  if (way == "left") churn.Left(rounds, bytes);
+  if (way == "early") churn.Early(rounds, bytes);
+  if (way == "told") churn.Told(bytes);
+  churn.End();
+  std::printf("done\n");
+  return 0;
+}
