@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -22,6 +23,24 @@ std::string Describe(const BufferUse& use) {
   return absl::StrCat(View(use.function), ": ", View(use.argument), " 0x", absl::Hex(Address(use)));
 }
 
+absl::Status NotKnown(const BufferUse& use) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
+}
+
+struct KindText {
+  const char* what;
+  const char* remedy;
+};
+
+constexpr KindText kKindTexts[kMemoryKinds] = {
+    {"memory of a pool (cudaMallocAsync) or of another process", "use memory of cudaMalloc"},
+    {"virtual memory that was made without a file descriptor to share it by",
+     "ask for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in requestedHandleTypes of cuMemCreate"},
+    {"managed memory (cudaMallocManaged)", "use memory of cudaMalloc"},
+    {"pinned host memory", "use device memory of cudaMalloc"},
+};
+
 }  // namespace
 
 // ---- All exports of the session --------------------------------------------------------------
@@ -31,8 +50,7 @@ absl::StatusOr<ExportedBuffer> BufferExports::Find(const BufferUse& use) {
   unsigned long long cuda_id = 0;
   if (driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) !=
       CUDA_SUCCESS) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
+    return NotKnown(use);
   }
   std::lock_guard lock(mutex_);
   const auto it = FirstOver({address, 1});
@@ -47,41 +65,26 @@ absl::StatusOr<ExportedBuffer> BufferExports::Find(const BufferUse& use) {
 absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
                                                      unsigned long long cuda_id) {
   const CUdeviceptr address = Address(use);
-  unsigned memory_type = 0;
-  unsigned managed = 0;
-  driver_.PointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
-  if (driver_.PointerGetAttribute(&memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
-          CUDA_SUCCESS ||
-      memory_type != CU_MEMORYTYPE_DEVICE || managed != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        Describe(use), " is ", managed != 0 ? "managed" : "host",
-        " memory, which cannot be shared with the MCCS daemon; use memory of cudaMalloc"));
-  }
-  ExportedBuffer fresh{.cuda_id = cuda_id};
-  CUdeviceptr base = 0;
-  size_t bytes = 0;
-  CUresult error = driver_.MemGetAddressRange(&base, &bytes, address);
-  if (error != CUDA_SUCCESS) return CudaError(driver_, error, Describe(use));
-  fresh.base = base;
-  fresh.bytes = bytes;
+  const std::optional<MemoryKind> kind = KindOf(driver_, address);
+  const std::optional<Extent> extent = ExtentOf(driver_, address);
+  if (!kind || !extent) return NotKnown(use);
+  ExportedBuffer fresh{.base = extent->base, .bytes = extent->bytes, .cuda_id = cuda_id};
+  if (*kind != MemoryKind::kDevice) return Stage(use, *kind, fresh);
+  const CUdeviceptr base = extent->base;
+  const uint64_t bytes = extent->bytes;
 
   wire::RegisterBuffer message{};
   message.kind = wire::ExportKind::kCudaIpc;
   message.bytes = bytes;
   driver_.PointerGetAttribute(&message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
   CUuuid uuid;
-  error = driver_.DeviceGetUuid(&uuid, message.device);
+  CUresult error = driver_.DeviceGetUuid(&uuid, message.device);
   if (error != CUDA_SUCCESS) return CudaError(driver_, error, Describe(use));
   std::memcpy(message.device_uuid, &uuid, sizeof(message.device_uuid));
   CUipcMemHandle handle;
   static_assert(sizeof(handle) == sizeof(message.handle));
   error = driver_.IpcGetMemHandle(&handle, base);
-  if (error != CUDA_SUCCESS) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        Describe(use), " cannot be shared with the MCCS daemon (",
-        CudaError(driver_, error, "cuIpcGetMemHandle").message(),
-        "): it comes from a pool or a virtual-memory range; use memory of cudaMalloc"));
-  }
+  if (error != CUDA_SUCCESS) return Stage(use, *kind, fresh);
   std::memcpy(message.handle, &handle, sizeof(handle));
 
   // Whatever was at these addresses before is gone: the daemon lets go of it first.
@@ -103,6 +106,20 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
   }
   entries_[base] = {fresh, leases_.UsedNow()};
   return fresh;
+}
+
+// Not kept: it costs the daemon nothing, and to ask CUDA anew is little beside the copies.
+absl::StatusOr<ExportedBuffer> BufferExports::Stage(const BufferUse& use, MemoryKind kind,
+                                                    const ExportedBuffer& found) {
+  const auto index = static_cast<size_t>(kind);
+  if (!std::exchange(said_[index], true) && Shows(Verbosity::kWarn)) {
+    Say(Verbosity::kWarn,
+        absl::StrCat(Describe(use), " is ", kKindTexts[index].what,
+                     ", which the MCCS daemon cannot map: such buffers are copied through staging "
+                     "memory. To save the copies, ",
+                     kKindTexts[index].remedy, " or of ncclMemAlloc"));
+  }
+  return found;
 }
 
 // ---- The recent ones of a communicator -------------------------------------------------------
@@ -131,7 +148,7 @@ absl::Status RecentBuffers::CheckDevice(const BufferUse& use) const {
       *only_device_, " (NCCL_CHECK_POINTERS=1 asks for this check)"));
 }
 
-absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
+absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
   if (only_device_) MCCS_RETURN_IF_ERROR(CheckDevice(use));
   const CUdeviceptr address = Address(use);
   if (const uint64_t now = exports_.leases().generation(); now != generation_) [[unlikely]] {
@@ -159,7 +176,8 @@ absl::StatusOr<wire::BufferRef> RecentBuffers::Resolve(const BufferUse& use) {
                                                    " bytes leaves its allocation (", buffer->bytes,
                                                    " bytes from 0x", absl::Hex(buffer->base), ")"));
   }
-  return wire::BufferRef{.id = buffer->id, .reserved = 0, .offset = offset};
+  return BufferPlace{.ref = {.id = buffer->id, .reserved = 0, .offset = offset},
+                     .staged = buffer->id == 0};
 }
 
 }  // namespace mccs::shim

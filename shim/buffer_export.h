@@ -26,15 +26,16 @@
 #include "shim/daemon_client.h"
 #include "shim/driver_api.h"
 #include "shim/export_leases.h"
+#include "shim/memory_kind.h"
 
 namespace mccs::shim {
 
-// One allocation that the daemon holds.
+// One allocation that the daemon holds, or that cannot be shared with it.
 struct ExportedBuffer {
   uint64_t base = 0;
   uint64_t bytes = 0;
   unsigned long long cuda_id = 0;  // CUDA's number of the allocation
-  uint32_t id = 0;                 // the daemon's name for it; 0: none
+  uint32_t id = 0;                 // the daemon's name for it; 0: it goes through staging
 
   bool Contains(uint64_t address) const { return address - base < bytes; }
   AddressRange range() const { return {base, bytes}; }
@@ -55,9 +56,8 @@ class BufferExports {
   BufferExports(const DriverApi& driver, DaemonClient& client, std::chrono::milliseconds lease);
   ~BufferExports();
 
-  // The allocation around `use.address`; exported now if it is new. REQUIRES: a context is current.
-  // Errors: kInvalidArgument for what is no device memory, kFailedPrecondition for memory that
-  // cannot be shared with another process.
+  // The allocation around `use.address`; exported now if it is new and can be. REQUIRES: a context
+  // is current. Errors: kInvalidArgument for memory that CUDA does not know.
   absl::StatusOr<ExportedBuffer> Find(const BufferUse& use);
 
   // The program is about to free the range, or gives it back: the daemon lets go of all exports
@@ -85,6 +85,8 @@ class BufferExports {
   using Entries = std::map<uint64_t, Entry>;  // by base
 
   absl::StatusOr<ExportedBuffer> Export(const BufferUse& use, unsigned long long cuda_id);
+  absl::StatusOr<ExportedBuffer> Stage(const BufferUse& use, MemoryKind kind,
+                                       const ExportedBuffer& found);
   Entries::iterator FirstOver(const AddressRange& range);
   bool LetGo(const AddressRange& range, bool kept_too);
   // What the daemon has to do before the range is free; nothing when the lock cannot be had in
@@ -111,6 +113,13 @@ class BufferExports {
   Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap
   std::vector<Leaving> leaving_;  // not answered when last looked at
   uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed looked at last
+  std::array<bool, kMemoryKinds> said_{};  // that buffers of this kind are staged
+};
+
+// Where the daemon finds a range, or that it cannot map it.
+struct BufferPlace {
+  wire::BufferRef ref{};
+  bool staged = false;
 };
 
 // The few allocations that one communicator used last: the hot path's look-up, without the lock.
@@ -123,7 +132,7 @@ class RecentBuffers {
 
   // Where the daemon finds the range. Errors: as BufferExports::Find, and kInvalidArgument when the
   // range leaves its allocation.
-  absl::StatusOr<wire::BufferRef> Resolve(const BufferUse& use);
+  absl::StatusOr<BufferPlace> Resolve(const BufferUse& use);
 
  private:
   static constexpr size_t kRecent = 4;

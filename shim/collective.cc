@@ -97,42 +97,58 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
   return SideBytes{sides.input * size, sides.output * size};
 }
 
+// One side of a call: into `ref`, or into `staged` where the daemon cannot map it.
+absl::Status ResolveSide(const BufferUse& use, RecentBuffers& buffers, wire::BufferRef& ref,
+                         StagedSides::Side& staged) {
+  MCCS_ASSIGN_OR_RETURN(const BufferPlace place, buffers.Resolve(use));
+  ref = place.ref;
+  if (place.staged) {
+    staged.user = reinterpret_cast<CUdeviceptr>(use.address);
+    staged.bytes = use.bytes;
+  }
+  return absl::OkStatus();
+}
+
 // Under the submit lock, which guards the communicator's recent buffers.
 absl::Status ResolveBuffers(const CollectiveCall& call, const SideBytes& bytes, Communicator& comm,
-                            wire::WorkRecord& record) {
+                            wire::WorkRecord& record, StagedSides& staged) {
   RecentBuffers& buffers = comm.submit_side().buffers;
   const bool one_buffer = call.payload.send == call.payload.recv && bytes.send == bytes.recv;
   if (bytes.send > 0) {
-    MCCS_ASSIGN_OR_RETURN(record.send, buffers.Resolve({.function = call.function,
-                                                        .argument = "sendbuff",
-                                                        .address = call.payload.send,
-                                                        .bytes = bytes.send}));
+    MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
+                                      .argument = "sendbuff",
+                                      .address = call.payload.send,
+                                      .bytes = bytes.send},
+                                     buffers, record.send, staged.send));
   }
   if (one_buffer) {
     record.recv = record.send;
+    staged.recv = staged.send;
+    staged.one_piece = true;
+    staged.keeps_recv = call.kind == OpKind::kBroadcast;  // the root's
     return absl::OkStatus();
   }
   if (bytes.recv > 0) {
-    MCCS_ASSIGN_OR_RETURN(record.recv, buffers.Resolve({.function = call.function,
-                                                        .argument = "recvbuff",
-                                                        .address = call.payload.recv,
-                                                        .bytes = bytes.recv}));
+    MCCS_RETURN_IF_ERROR(ResolveSide({.function = call.function,
+                                      .argument = "recvbuff",
+                                      .address = call.payload.recv,
+                                      .bytes = bytes.recv},
+                                     buffers, record.recv, staged.recv));
   }
   return absl::OkStatus();
 }
 
 // A factor of the program's operator: its bits, or where the daemon finds them.
 absl::Status ResolveFactor(const CollectiveCall& call, const PreMulSum& made, Communicator& comm,
-                           wire::WorkRecord& record) {
+                           wire::WorkRecord& record, StagedSides& staged) {
   record.redop = ReduceOp::kPreMulSum;
   record.scalar = made.bits;
   if (made.device == nullptr) return absl::OkStatus();
-  MCCS_ASSIGN_OR_RETURN(record.scalar_buffer,
-                        comm.submit_side().buffers.Resolve({.function = call.function,
-                                                            .argument = "the operator's scalar",
-                                                            .address = made.device,
-                                                            .bytes = SizeOf(made.type)}));
-  return absl::OkStatus();
+  return ResolveSide({.function = call.function,
+                      .argument = "the operator's scalar",
+                      .address = made.device,
+                      .bytes = SizeOf(made.type)},
+                     comm.submit_side().buffers, record.scalar_buffer, staged.scalar);
 }
 
 // As NCCL's users know the line.
@@ -172,14 +188,15 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   record.deadline_us = options.deadline_us;
   record.priority = options.priority;
   record.criticality = options.criticality;
+  StagedSides staged;
   {
     std::lock_guard lock(comm->submit_mutex());
     ScopedContext context(comm->driver(), comm->context());
-    MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record));
-    if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record));
+    MCCS_RETURN_IF_ERROR(ResolveBuffers(call, bytes, *comm, record, staged));
+    if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record, staged));
     comm->submit_side().unposted.Add();
   }
-  group.AddOperation(std::move(comm), call.stream, record);
+  group.AddOperation(std::move(comm), call.stream, record, staged);
   return absl::OkStatus();
 }
 

@@ -33,9 +33,21 @@ Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options
 Communicator::~Communicator() {
   if (state() == State::kJoining) session_->client->Forget(request_);
   if (page_ == nullptr) return;
+  GiveBackStaging();
   session_->client->Unwatch(&page_->region());
   const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok();
   session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
+}
+
+// Nobody else has the communicator any more, so this needs no lock. After an abort no memory is
+// freed: that would wait for other streams, which may hang. What a daemon may still be writing to
+// is left alone.
+void Communicator::GiveBackStaging() {
+  if (!submit_side_) return;
+  const bool ended_well = state() == State::kFinalized;
+  if (!ended_well && !let_go_ && !session_->client->dead()) return;
+  submit_side_->staging.GiveBack();
+  if (ended_well) session_->staging.Trim();
 }
 
 // ---- Joining ---------------------------------------------------------------------------------
@@ -101,7 +113,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   }
   session_->client->Watch(&page_->region());
   const bool checked = options_.config.check_pointers;
-  submit_side_.emplace(*session_, page_->region(), session_->buffers, submit_mutex_,
+  submit_side_.emplace(*session_, page_->region(), options_.device, submit_mutex_,
                        checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
 }
@@ -195,7 +207,17 @@ absl::Status Communicator::Revoke() {
 absl::Status Communicator::Suspend() {
   MCCS_RETURN_IF_ERROR(CheckUsable());
   suspended_ = true;
+  {
+    std::lock_guard lock(submit_mutex_);
+    submit_side_->staging.GiveBack();
+  }
+  session_->staging.Trim();
   return absl::OkStatus();
+}
+
+uint64_t Communicator::StagingBytes() {
+  std::lock_guard lock(submit_mutex_);
+  return submit_side_ ? submit_side_->staging.bytes() : 0;
 }
 
 absl::Status Communicator::Resume() {
@@ -225,7 +247,7 @@ void Communicator::Abort() {
   }
   AbortChildren();
   // The daemon lets go of the tenant's memory before any stream goes on to use it.
-  if (request) (void)session_->client->Await(*request, kAbortTime);
+  if (request && session_->client->Await(*request, kAbortTime).ok()) let_go_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
 }

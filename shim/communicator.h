@@ -30,6 +30,7 @@
 #include "shim/fence.h"
 #include "shim/registrations.h"
 #include "shim/session.h"
+#include "shim/staging.h"
 #include "shim/stream_slots.h"
 #include "shim/user_operators.h"
 #include "shim/work_ring.h"
@@ -50,16 +51,18 @@ struct JoinOptions {
 
 // What a submission works with; there from kReady on.
 struct SubmitSide {
-  SubmitSide(const Session& session, wire::CommRegion& region, BufferExports& exports,
+  SubmitSide(Session& session, wire::CommRegion& region, const DeviceBinding& device,
              std::mutex& submit_lock, std::optional<int> only_device)
       : ring(region),
-        buffers(session.driver, exports, only_device),
-        unposted(exports.leases(), submit_lock) {}
+        buffers(session.driver, session.buffers, only_device),
+        unposted(session.buffers.leases(), submit_lock),
+        staging(session.staging, device) {}
 
   WorkRing ring;
   StreamSlots slots;
   RecentBuffers buffers;
   UnpostedCalls unposted;
+  StagingMemory staging;
 };
 
 class Communicator {
@@ -91,9 +94,12 @@ class Communicator {
   // does. Errors: kInvalidArgument where there is no work to end.
   absl::Status Revoke();
 
-  // Operations are kFailedPrecondition until Resume. kInvalidArgument when that is so already.
+  // Operations are kFailedPrecondition until Resume, and staging memory that no work uses any more
+  // is freed; operations take it anew. kInvalidArgument when that is so already.
   absl::Status Suspend();
   absl::Status Resume();
+  // Bytes of the tenant's GPU memory that stage buffers of this communicator now.
+  uint64_t StagingBytes();
 
   // Ends whatever is going on and releases all streams and callers that wait. Returns after the
   // daemon's last access to the tenant's memory, or after kAbortTime when the daemon is stuck.
@@ -165,6 +171,7 @@ class Communicator {
   void FinishJoin(absl::StatusOr<Reply> reply);
   absl::StatusOr<State> EnterCommunicator(Reply reply);
   void AbortChildren();
+  void GiveBackStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
   // Takes a step if the answer is there.
   void Progress();
@@ -187,6 +194,7 @@ class Communicator {
 
   std::atomic<bool> revoked_{false};
   std::atomic<bool> suspended_{false};
+  std::atomic<bool> let_go_{false};  // by Abort: the daemon touches our memory no more
 
   uint64_t id_ = 0;
   uint32_t handle_ = 0;              // the daemon's name for us

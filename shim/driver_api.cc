@@ -56,6 +56,11 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.MemAlloc, "cuMemAlloc_v2");
   need(api.MemFree, "cuMemFree_v2");
   need(api.IpcGetMemHandle, "cuIpcGetMemHandle");
+  need(api.MemcpyAsync, "cuMemcpyAsync");
+  need(api.EventCreate, "cuEventCreate");
+  need(api.EventRecord, "cuEventRecord");
+  need(api.EventQuery, "cuEventQuery");
+  need(api.EventDestroy, "cuEventDestroy_v2");
   if (!missing.empty()) {
     return absl::UnknownError(
         absl::StrCat("no CUDA driver: ", missing, " is neither in this program nor in libcuda.so.1",
@@ -67,6 +72,9 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   };
   may_have(api.StreamGetId, "cuStreamGetId");
   may_have(api.StreamIsCapturing, "cuStreamIsCapturing");
+  may_have(api.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
+  may_have(api.MemRetainAllocationHandle, "cuMemRetainAllocationHandle");
+  may_have(api.MemRelease, "cuMemRelease");
   // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");

@@ -41,10 +41,18 @@ struct DriverApi {
   CUresult (*MemAlloc)(CUdeviceptr* address, size_t bytes);
   CUresult (*MemFree)(CUdeviceptr address);
   CUresult (*IpcGetMemHandle)(CUipcMemHandle* handle, CUdeviceptr address);
+  CUresult (*MemcpyAsync)(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult (*EventCreate)(CUevent* event, unsigned flags);
+  CUresult (*EventRecord)(CUevent event, CUstream stream);
+  CUresult (*EventQuery)(CUevent event);
+  CUresult (*EventDestroy)(CUevent event);
 
   // Null where the driver or the program lacks them.
   CUresult (*StreamGetId)(CUstream stream, unsigned long long* id);
   CUresult (*StreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
+  CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode);
+  CUresult (*MemRetainAllocationHandle)(CUmemGenericAllocationHandle* handle, void* address);
+  CUresult (*MemRelease)(CUmemGenericAllocationHandle handle);
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 

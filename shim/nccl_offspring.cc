@@ -54,9 +54,12 @@ ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
   return ncclSuccess;
 }
 
-// The daemon holds the memory that communicators need; of the process's GPU memory none is taken.
+// The daemon holds the memory that communicators need. Of the process's GPU memory they take only
+// what stages buffers that cannot be shared, and all of that is given back by ncclCommSuspend.
 ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
+  constexpr int kSuspendable = 0;
   constexpr int kSuspended = 1;
+  constexpr int kTotal = 3;
   constexpr int kStats = 4;
   if (value == nullptr) return Refused("ncclCommMemStats: value is NULL");
   if (stat < 0 || stat >= kStats) return Refused("ncclCommMemStats: unknown statistic ", stat);
@@ -64,6 +67,7 @@ ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
   const CommRef comm = ReadyComm("ncclCommMemStats", handle, &result);
   if (!comm) return result;
   *value = stat == kSuspended && comm->suspended() ? 1 : 0;
+  if (stat == kSuspendable || stat == kTotal) *value = comm->StagingBytes();
   return ncclSuccess;
 }
 

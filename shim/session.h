@@ -11,6 +11,7 @@
 #include "shim/daemon_client.h"
 #include "shim/driver_api.h"
 #include "shim/fence.h"
+#include "shim/staging_pool.h"
 
 namespace mccs::shim {
 
@@ -21,12 +22,14 @@ struct Session {
       : driver(cuda),
         graveyard(pages),
         client(std::move(connection)),
-        buffers(cuda, *client, export_lease) {}
+        buffers(cuda, *client, export_lease),
+        staging(cuda, buffers) {}
 
   const DriverApi& driver;
   FenceGraveyard& graveyard;
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
+  StagingPool staging;
 };
 
 }  // namespace mccs::shim

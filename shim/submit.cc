@@ -1,33 +1,15 @@
 #include "shim/submit.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/error_text.h"
+#include "shim/stream_key.h"
 
 namespace mccs::shim {
 namespace {
-
-constexpr uintptr_t kPerThreadStream = 0x2;  // CU_STREAM_PER_THREAD
-constexpr uintptr_t kLegacyStream = 0x1;     // CU_STREAM_LEGACY, which NULL means too
-
-// What tells this stream from every other: CUDA's number, else the best that a handle can do.
-uint64_t KeyOf(const DriverApi& driver, CUstream stream) {
-  unsigned long long id;
-  if (driver.StreamGetId != nullptr && driver.StreamGetId(stream, &id) == CUDA_SUCCESS) return id;
-  const auto handle = reinterpret_cast<uintptr_t>(stream);
-  if (handle == kPerThreadStream) {
-    constexpr uint64_t kThreadBit = uint64_t{1} << 63;
-    static thread_local const uint64_t thread = static_cast<uint64_t>(syscall(SYS_gettid));
-    return kThreadBit | thread;
-  }
-  return handle == 0 ? kLegacyStream : handle;
-}
 
 bool IsCapturing(const DriverApi& driver, CUstream stream) {
   CUstreamCaptureStatus status;
@@ -40,9 +22,14 @@ bool IsCapturing(const DriverApi& driver, CUstream stream) {
 
 // ---- Collecting ------------------------------------------------------------------------------
 
-void GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record) {
+void GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
+                    const StagedSides& staged) {
   const auto index = static_cast<uint32_t>(operations_.size());
   operations_.push_back({stream, kEnd, record});
+  if (staged.any()) {
+    staged_.Add(
+        {.comm = comm.get(), .stream = stream, .operation = index, .use = 0, .sides = staged});
+  }
   Batch& batch = BatchOf(std::move(comm), stream, index);
   ++batch.unposted;
   if (batch.last != index) {
@@ -95,6 +82,7 @@ void GroupWork::Clear() {
     NotePosted(batch);
   }
   operations_.clear();
+  staged_.Clear();
   batches_.clear();
 }
 
@@ -104,6 +92,7 @@ absl::Status GroupWork::Submit() {
   if (batches_.empty()) return absl::OkStatus();
   Lock();
   absl::Status status = CheckAll();
+  if (status.ok() && !staged_.empty()) status = PlaceStaged();
   for (Batch& batch : batches_) {
     if (status.ok()) status = WriteReady(batch);
   }
@@ -181,13 +170,22 @@ absl::Status GroupWork::CheckSelfMessages(const Batch& batch) const {
       " in the same group: put both between ncclGroupStart and ncclGroupEnd"));
 }
 
+absl::Status GroupWork::PlaceStaged() {
+  MCCS_RETURN_IF_ERROR(staged_.Place());
+  for (const StagedGroup::Call& call : staged_.calls()) {
+    staged_.WritePlaces(call, operations_[call.operation].record);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status GroupWork::WriteReady(Batch& batch) {
   Communicator& comm = *batch.comm;
   SubmitSide& side = comm.submit_side();
   const wire::CommRegion& region = comm.page().region();
   ScopedContext context(comm.driver(), comm.context());
+  if (!staged_.empty()) MCCS_RETURN_IF_ERROR(staged_.CopyIn(comm));
   for (StreamUse& use : batch.streams) {
-    const uint64_t key = KeyOf(comm.driver(), use.stream);
+    const uint64_t key = StreamKey(comm.driver(), use.stream);
     PoliteWait wait;
     std::optional<uint32_t> slot;
     // Pairs with the daemon's store when an operation is complete.
@@ -284,7 +282,7 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
       return CudaError(comm.driver(), error, "cannot enqueue a wait on the stream");
     }
   }
-  return absl::OkStatus();
+  return staged_.empty() ? absl::OkStatus() : staged_.CopyOut(comm);
 }
 
 // Without the locks: another thread's group may be what these streams wait for.

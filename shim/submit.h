@@ -22,8 +22,10 @@ namespace mccs::shim {
 // THREAD: its own.
 class GroupWork {
  public:
-  // `record` lacks sequence, flags and ready fence; they are filled in by Submit.
-  void Add(CommRef comm, CUstream stream, const wire::WorkRecord& record);
+  // `record` lacks sequence, flags and ready fence, and the places of what is staged; they are
+  // filled in by Submit.
+  void Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
+           const StagedSides& staged);
 
   // Returns when all is handed over: at once, unless a ring is full, or CUDA_LAUNCH_BLOCKING asked
   // to wait for the streams. Errors: the first that was
@@ -69,6 +71,8 @@ class GroupWork {
   absl::Status CheckAll();
   // What a rank sends to itself must be received in the same group: nothing else could end it.
   absl::Status CheckSelfMessages(const Batch& batch) const;
+  // Before anything is enqueued: memory for what has to be staged.
+  absl::Status PlaceStaged();
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
   // Under the submit lock. Their buffers are named by the ring, or by nobody any more.
@@ -80,6 +84,7 @@ class GroupWork {
   absl::Status AwaitStreams() const;
 
   std::vector<Operation> operations_;
+  StagedGroup staged_;
   std::vector<Batch> batches_;
   std::vector<Communicator*> locked_;
 };

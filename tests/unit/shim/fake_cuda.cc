@@ -13,11 +13,18 @@
 namespace mccs::fake_cuda {
 namespace {
 
+enum class Kind { kDevice, kHost, kManaged, kPool };
+
 struct Memory {
   size_t bytes;
   int device;
-  bool on_host;
+  Kind kind;
   unsigned long long id;
+};
+
+struct Event {
+  uint64_t recorded = 0;
+  uint64_t reached = 0;
 };
 
 struct Stream {
@@ -35,6 +42,7 @@ struct World {
   unsigned long long next_id = 1;
   std::map<void*, size_t> registered;
   CUresult stream_error = CUDA_SUCCESS;
+  CUresult allocation_error = CUDA_SUCCESS;
   bool capturing = false;
 };
 
@@ -54,13 +62,13 @@ const std::pair<const uint64_t, Memory>* Locate(World& world, CUdeviceptr addres
   return address - it->first < it->second.bytes ? &*it : nullptr;
 }
 
-void* Add(size_t bytes, bool on_host) {
+void* Add(size_t bytes, Kind kind) {
   World& world = TheWorld();
   const int device = GetDevice();
   std::lock_guard lock(world.mutex);
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0, bytes);
-  world.memory[reinterpret_cast<uint64_t>(memory)] = {bytes, device, on_host, world.next_id++};
+  world.memory[reinterpret_cast<uint64_t>(memory)] = {bytes, device, kind, world.next_id++};
   return memory;
 }
 
@@ -86,6 +94,11 @@ bool AdvanceOne(Stream& stream) {
     auto* line = reinterpret_cast<wire::FenceLine*>(next.address);
     if (next.kind == Queued::kWrite) {
       wire::SignalFence(*line, next.value);
+    } else if (next.kind == Queued::kCopy) {
+      std::memcpy(reinterpret_cast<void*>(next.address), reinterpret_cast<void*>(next.source),
+                  next.value);
+    } else if (next.kind == Queued::kEvent) {
+      reinterpret_cast<Event*>(next.address)->reached = next.value;
     } else if (static_cast<int64_t>(line->value.load() - next.value) < 0) {
       return moved;
     }
@@ -104,6 +117,7 @@ void Reset() {
   world.memory.clear();
   world.streams.clear();
   world.stream_error = CUDA_SUCCESS;
+  world.allocation_error = CUDA_SUCCESS;
   world.capturing = false;
   context_stack = {ContextOf(0)};
 }
@@ -115,8 +129,17 @@ int GetDevice() {
              : static_cast<int>(reinterpret_cast<uintptr_t>(context_stack.back()) - 0x1000);
 }
 
-void* Alloc(size_t bytes) { return Add(bytes, false); }
-void* AllocHost(size_t bytes) { return Add(bytes, true); }
+void* Alloc(size_t bytes) { return Add(bytes, Kind::kDevice); }
+void* AllocHost(size_t bytes) { return Add(bytes, Kind::kHost); }
+void* AllocManaged(size_t bytes) { return Add(bytes, Kind::kManaged); }
+void* AllocPool(size_t bytes) { return Add(bytes, Kind::kPool); }
+void FailAllocations(CUresult error) { TheWorld().allocation_error = error; }
+
+size_t allocations() {
+  World& world = TheWorld();
+  std::lock_guard lock(world.mutex);
+  return world.memory.size();
+}
 
 void Free(void* memory) {
   World& world = TheWorld();
@@ -195,7 +218,9 @@ size_t registered_host_ranges() {
 using mccs::fake_cuda::context_stack;
 using mccs::fake_cuda::ContextOf;
 using mccs::fake_cuda::Enqueue;
+using mccs::fake_cuda::Event;
 using mccs::fake_cuda::kDevices;
+using mccs::fake_cuda::Kind;
 using mccs::fake_cuda::Locate;
 using mccs::fake_cuda::Memory;
 using mccs::fake_cuda::Queued;
@@ -313,13 +338,14 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
       *static_cast<unsigned long long*>(data) = memory.id;
       break;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      *static_cast<unsigned*>(data) = 0;
+      *static_cast<unsigned*>(data) = memory.kind == Kind::kManaged ? 1 : 0;
       break;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       *static_cast<int*>(data) = memory.device;
       break;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *static_cast<unsigned*>(data) = memory.on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+      *static_cast<unsigned*>(data) =
+          memory.kind == Kind::kHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -338,6 +364,7 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
 }
 
 CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
+  if (TheWorld().allocation_error != CUDA_SUCCESS) return TheWorld().allocation_error;
   *address = reinterpret_cast<CUdeviceptr>(mccs::fake_cuda::Alloc(bytes));
   return CUDA_SUCCESS;
 }
@@ -349,9 +376,39 @@ CUresult cuMemFree(CUdeviceptr address) {
 
 // The fake daemon lives in the same process: an address is handle enough.
 CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  {
+    World& world = TheWorld();
+    std::lock_guard lock(world.mutex);
+    const auto* found = Locate(world, address);
+    if (found == nullptr || found->second.kind != Kind::kDevice) return CUDA_ERROR_INVALID_VALUE;
+  }
   std::memset(handle, 0, sizeof(*handle));
   std::memcpy(handle, &address, sizeof(address));
   return CUDA_SUCCESS;
 }
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return Enqueue(stream, {Queued::kCopy, to, bytes, from});
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  *event = reinterpret_cast<CUevent>(new Event);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  auto* const recorded = reinterpret_cast<Event*>(event);
+  return Enqueue(stream,
+                 {Queued::kEvent, reinterpret_cast<CUdeviceptr>(event), ++recorded->recorded});
+}
+
+CUresult cuEventQuery(CUevent event) {
+  std::lock_guard lock(TheWorld().mutex);
+  const auto* const asked = reinterpret_cast<const Event*>(event);
+  return asked->reached >= asked->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+// Kept: a stream may still come to it.
+CUresult cuEventDestroy(CUevent) { return CUDA_SUCCESS; }
 
 }  // extern "C"

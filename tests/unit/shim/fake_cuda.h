@@ -24,6 +24,12 @@ int GetDevice();
 void* Alloc(size_t bytes);
 void Free(void* memory);
 void* AllocHost(size_t bytes);  // known to CUDA, but no device memory
+void* AllocManaged(size_t bytes);
+void* AllocPool(size_t bytes);  // device memory that cannot be exported
+// The next calls of cuMemAlloc fail with this.
+void FailAllocations(CUresult error);
+// Allocations that are alive, of any kind.
+size_t allocations();
 // As if the program freed memory and got other memory at the same address.
 void Reallocate(void* memory);
 
@@ -33,9 +39,10 @@ void DestroyStream(CUstream stream);
 
 // What is queued on the stream and has not happened.
 struct Queued {
-  enum Kind { kWrite, kWait } kind;
+  enum Kind { kWrite, kWait, kCopy, kEvent } kind;
   CUdeviceptr address;
-  uint64_t value;
+  uint64_t value;          // kCopy: bytes; kEvent: how often it was recorded before
+  CUdeviceptr source = 0;  // kCopy
 };
 std::vector<Queued> Pending(CUstream stream);
 

@@ -1,0 +1,52 @@
+#include "shim/memory_kind.h"
+
+namespace mccs::shim {
+namespace {
+
+bool IsVirtual(const DriverApi& driver, CUdeviceptr address) {
+  if (driver.MemRetainAllocationHandle == nullptr) return false;
+  CUmemGenericAllocationHandle handle;
+  void* const place = reinterpret_cast<void*>(address);
+  if (driver.MemRetainAllocationHandle(&handle, place) != CUDA_SUCCESS) return false;
+  driver.MemRelease(handle);
+  return true;
+}
+
+}  // namespace
+
+std::optional<MemoryKind> KindOf(const DriverApi& driver, CUdeviceptr address) {
+  unsigned type = 0;
+  if (driver.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
+      CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  unsigned managed = 0;
+  driver.PointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
+  if (managed != 0) return MemoryKind::kManaged;
+  if (type != CU_MEMORYTYPE_DEVICE) return MemoryKind::kHost;
+  return IsVirtual(driver, address) ? MemoryKind::kVirtual : MemoryKind::kDevice;
+}
+
+std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdeviceptr address) {
+  unsigned long long id = 0;
+  if (driver.PointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
+    return std::nullopt;
+  }
+  return id;
+}
+
+// cuMemGetAddressRange speaks of device memory only; the attributes know registered memory too.
+std::optional<Extent> ExtentOf(const DriverApi& driver, CUdeviceptr address) {
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (driver.MemGetAddressRange(&base, &bytes, address) == CUDA_SUCCESS) return Extent{base, bytes};
+  if (driver.PointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) ==
+          CUDA_SUCCESS &&
+      driver.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
+          CUDA_SUCCESS) {
+    return Extent{base, bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace mccs::shim

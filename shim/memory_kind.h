@@ -1,0 +1,38 @@
+// What kind of memory a program passes, and how far it reaches: what decides whether the daemon can
+// map it.
+#ifndef MCCS_SHIM_MEMORY_KIND_H_
+#define MCCS_SHIM_MEMORY_KIND_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "shim/driver_api.h"
+
+namespace mccs::shim {
+
+enum class MemoryKind : uint8_t {
+  kDevice,   // cuMemAlloc; also a pool's, which only the attempt to export tells apart
+  kVirtual,  // cuMemMap: one mapping in a reserved range of addresses
+  kManaged,  // cuMemAllocManaged
+  kHost,     // pinned: cuMemHostAlloc, cuMemHostRegister
+};
+inline constexpr int kMemoryKinds = 4;
+
+// Empty for an address that CUDA does not know.
+std::optional<MemoryKind> KindOf(const DriverApi& driver, CUdeviceptr address);
+
+// CUDA's number of the allocation or mapping there, which is never used twice. Empty likewise.
+std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdeviceptr address);
+
+// The allocation around an address; of virtual memory the one mapping.
+struct Extent {
+  CUdeviceptr base = 0;
+  uint64_t bytes = 0;
+};
+std::optional<Extent> ExtentOf(const DriverApi& driver, CUdeviceptr address);
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_MEMORY_KIND_H_

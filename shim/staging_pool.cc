@@ -1,0 +1,122 @@
+#include "shim/staging_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "shim/diagnostics.h"
+
+namespace mccs::shim {
+namespace {
+
+// Smaller ones would only be outgrown.
+constexpr uint64_t kSmallestBlock = 256 * kKiB;
+
+// Allocating is refused in the midst of a capture, unless the thread says that it knows.
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) { Exchange(); }
+  ~RelaxedCapture() { Exchange(); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  void Exchange() {
+    if (driver_.ThreadExchangeStreamCaptureMode != nullptr) {
+      driver_.ThreadExchangeStreamCaptureMode(&mode_);
+    }
+  }
+
+  const DriverApi& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace
+
+StagingPool::~StagingPool() { Trim(); }
+
+absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Take(const DeviceBinding& device,
+                                                                uint64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    auto best = resting_.end();
+    for (auto it = resting_.begin(); it != resting_.end(); ++it) {
+      const StagingBlock& block = **it;
+      if (block.device.context != device.context || block.bytes < bytes || !IsIdle(block)) continue;
+      if (best == resting_.end() || block.bytes < (*best)->bytes) best = it;
+    }
+    if (best != resting_.end()) {
+      std::unique_ptr<StagingBlock> block = std::move(*best);
+      resting_.erase(best);
+      return block;
+    }
+  }
+  return Allocate(device, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const DeviceBinding& device,
+                                                                    uint64_t bytes) {
+  auto block = std::make_unique<StagingBlock>();
+  block->device = device;
+  block->bytes = std::max(kSmallestBlock, std::bit_ceil(bytes));
+  const ScopedContext context(driver_, device.context);
+  const RelaxedCapture relaxed(driver_);
+  CUresult error = driver_.MemAlloc(&block->address, block->bytes);
+  if (error == CUDA_SUCCESS) {
+    error = driver_.EventCreate(&block->idle, CU_EVENT_DISABLE_TIMING);
+    if (error != CUDA_SUCCESS) driver_.MemFree(block->address);
+  }
+  if (error != CUDA_SUCCESS) {
+    return CudaError(
+        driver_, error,
+        absl::StrCat("cannot allocate ", FormatBytes(block->bytes), " on CUDA device ",
+                     device.ordinal,
+                     " to stage buffers that cannot be shared with the MCCS daemon (memory of "
+                     "cudaMalloc or ncclMemAlloc needs no staging; else leave memory free, or "
+                     "communicate in smaller pieces)"));
+  }
+  if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
+    Say(Verbosity::kInfo,
+        absl::StrCat("staging: ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal),
+        Subsystem::kAlloc);
+  }
+  return block;
+}
+
+void StagingPool::Give(std::unique_ptr<StagingBlock> block) {
+  std::lock_guard lock(mutex_);
+  resting_.push_back(std::move(block));
+}
+
+bool StagingPool::IsIdle(const StagingBlock& block) const {
+  const ScopedContext context(driver_, block.device.context);
+  const RelaxedCapture relaxed(driver_);
+  return driver_.EventQuery(block.idle) == CUDA_SUCCESS;
+}
+
+void StagingPool::Trim() {
+  std::vector<std::unique_ptr<StagingBlock>> freed;
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(resting_, [&](std::unique_ptr<StagingBlock>& block) {
+      if (!IsIdle(*block)) return false;
+      freed.push_back(std::move(block));
+      return true;
+    });
+  }
+  for (const auto& block : freed) Free(*block);
+}
+
+void StagingPool::Free(const StagingBlock& block) {
+  // Memory that another process has open must not be freed: where the daemon does not answer, it is
+  // left alone.
+  if (!exports_.LetGo({block.address, block.bytes})) return;
+  const ScopedContext context(driver_, block.device.context);
+  driver_.EventDestroy(block.idle);
+  driver_.MemFree(block.address);
+}
+
+}  // namespace mccs::shim

@@ -1,0 +1,226 @@
+// Buffers that cannot be shared with the daemon: what is copied, when, and through which memory.
+#include "tests/unit/shim/shim_fixture.h"
+
+extern "C" ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+extern "C" ncclResult_t ncclCommResume(ncclComm_t comm);
+extern "C" ncclResult_t ncclCommMemStats(ncclComm_t comm, int stat, uint64_t* value);
+
+namespace mccs {
+namespace {
+
+using fake_cuda::Queued;
+using fake_cuda::Synchronize;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Kinds = std::vector<Queued::Kind>;
+
+constexpr int kSuspendMemory = 1;
+
+class Staging : public ShimTest {
+ protected:
+  // Memory of a pool with these values.
+  static int* Pool(const std::vector<int>& values) {
+    auto* memory = static_cast<int*>(fake_cuda::AllocPool(values.size() * sizeof(int)));
+    std::copy(values.begin(), values.end(), memory);
+    return memory;
+  }
+  static Kinds KindsOn(CUstream stream) {
+    Kinds kinds;
+    for (const Queued& queued : fake_cuda::Pending(stream)) kinds.push_back(queued.kind);
+    return kinds;
+  }
+  uint64_t Held(int rank) {
+    uint64_t bytes = 0;
+    EXPECT_EQ(ncclCommMemStats(comms_[static_cast<size_t>(rank)], 0, &bytes), ncclSuccess);
+    return bytes;
+  }
+  void Sum(int* data, size_t count, CUstream stream) {
+    ASSERT_EQ(ncclAllReduce(data, data, count, ncclInt, ncclSum, comms_[0], stream), ncclSuccess)
+        << LastError();
+  }
+};
+
+TEST_F(Staging, EveryKindOfMemoryIsServed) {
+  MakeRanks(4);
+  constexpr size_t kBytes = 3 * sizeof(int);
+  void* memory[] = {fake_cuda::AllocPool(kBytes), fake_cuda::AllocHost(kBytes),
+                    fake_cuda::AllocManaged(kBytes), fake_cuda::Alloc(kBytes)};
+  ncclGroupStart();
+  for (int r = 0; r < 4; ++r) {
+    auto* data = static_cast<int*>(memory[r]);
+    std::iota(data, data + 3, 10 * r);
+    ncclAllReduce(data, data, 3, ncclInt, ncclSum, comms_[static_cast<size_t>(r)], nullptr);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  for (void* data : memory) EXPECT_THAT(Read(static_cast<int*>(data), 3), ElementsAre(60, 64, 68));
+}
+
+TEST_F(Staging, CopiesStandBeforeReadyAndBehindDone) {
+  MakeRanks(1);
+  CUstream stream = Stream();
+  daemon_.HoldRings(true);
+  int* data = Pool({1, 2});
+  Sum(data, 2, stream);
+  EXPECT_EQ(KindsOn(stream),
+            (Kinds{Queued::kCopy, Queued::kWrite, Queued::kWait, Queued::kCopy, Queued::kEvent}));
+  const std::vector<Queued> queue = fake_cuda::Pending(stream);
+  EXPECT_EQ(queue[0].address, queue[3].source) << "in place: one piece";
+  EXPECT_EQ(queue[0].value, 2 * sizeof(int));
+  daemon_.HoldRings(false);
+  EXPECT_TRUE(Synchronize(stream));
+}
+
+// All ranks of a process on one stream: no wait may stand before another rank's ready.
+TEST_F(Staging, RanksOfOneStreamDoNotBlockEachOther) {
+  MakeRanks(3);
+  std::vector<int*> data;
+  ncclGroupStart();
+  for (int r = 0; r < 3; ++r) {
+    data.push_back(Pool({r + 1}));
+    ncclAllReduce(data.back(), data.back(), 1, ncclInt, ncclSum, comms_[static_cast<size_t>(r)],
+                  nullptr);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  for (int* sum : data) EXPECT_EQ(*sum, 6);
+}
+
+TEST_F(Staging, OnlyWhatACallReadsAndWritesIsCopied) {
+  MakeRanks(2);
+  CUstream streams[] = {Stream(), Stream()};
+  int* data[] = {Pool({7, 8}), Pool({0, 0})};
+  daemon_.HoldRings(true);
+  ncclGroupStart();
+  for (size_t r = 0; r < 2; ++r) {
+    ncclBroadcast(data[r], data[r], 2, ncclInt, 0, comms_[r], streams[r]);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  EXPECT_EQ(KindsOn(streams[0]),
+            (Kinds{Queued::kCopy, Queued::kWrite, Queued::kWait, Queued::kEvent}))
+      << "the root has what it sends";
+  EXPECT_EQ(KindsOn(streams[1]),
+            (Kinds{Queued::kWrite, Queued::kWait, Queued::kCopy, Queued::kEvent}));
+  daemon_.HoldRings(false);
+  for (CUstream stream : streams) ASSERT_TRUE(Synchronize(stream));
+  EXPECT_THAT(Read(data[1], 2), ElementsAre(7, 8));
+}
+
+TEST_F(Staging, EachCallOfAGroupHasItsOwnPiece) {
+  MakeRanks(1);
+  int* send = Pool({1, 2, 3});
+  int* recv = Pool({0, 0, 0});
+  ncclGroupStart();
+  for (int i = 0; i < 3; ++i) {
+    ncclAllReduce(send + i, recv + i, 1, ncclInt, ncclSum, comms_[0], nullptr);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_THAT(Read(recv, 3), ElementsAre(1, 2, 3));
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), 1);
+}
+
+TEST_F(Staging, AStreamKeepsItsMemoryAndAnotherGetsItsOwn) {
+  MakeRanks(1);
+  CUstream streams[] = {Stream(), Stream()};
+  int* data[] = {Pool({1}), Pool({2})};
+  daemon_.HoldRings(true);
+  for (int i = 0; i < 2; ++i) Sum(data[0], 1, streams[0]);
+  const uint64_t of_one = Held(0);
+  EXPECT_GT(of_one, 0u);
+  Sum(data[1], 1, streams[1]);
+  EXPECT_EQ(Held(0), 2 * of_one) << "the first one's work is not done";
+  daemon_.HoldRings(false);
+  for (CUstream stream : streams) ASSERT_TRUE(Synchronize(stream));
+  CUstream third = Stream();
+  Sum(data[1], 1, third);
+  EXPECT_EQ(Held(0), 2 * of_one) << "idle memory serves whoever needs it";
+  ASSERT_TRUE(Synchronize(third));
+}
+
+TEST_F(Staging, GrowsWithoutWaitingForWorkUnderWay) {
+  MakeRanks(1);
+  const size_t many = 1 << 20;
+  int* small = Pool({1});
+  int* large = Pool(std::vector<int>(many, 2));
+  daemon_.HoldRings(true);
+  Sum(small, 1, nullptr);
+  Sum(large, many, nullptr);
+  daemon_.HoldRings(false);
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(*small, 1);
+  EXPECT_EQ(large[many - 1], 2);
+}
+
+TEST_F(Staging, ARefusedAllocationLeavesNothingBehind) {
+  MakeRanks(1);
+  int* data = Pool({3});
+  fake_cuda::FailAllocations(CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclUnhandledCudaError);
+  EXPECT_THAT(LastError(), HasSubstr("256 KiB"));
+  EXPECT_THAT(LastError(), HasSubstr("ncclMemAlloc"));
+  EXPECT_TRUE(fake_cuda::Pending(nullptr).empty());
+  fake_cuda::FailAllocations(CUDA_SUCCESS);
+  Sum(data, 1, nullptr);
+  EXPECT_TRUE(Synchronize(nullptr));
+}
+
+TEST_F(Staging, MemoryThatCudaDoesNotKnowIsRefused) {
+  MakeRanks(1);
+  int plain = 0;
+  EXPECT_EQ(ncclAllReduce(&plain, &plain, 1, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  int* pool = Pool({1, 2});
+  EXPECT_EQ(ncclAllReduce(pool, pool, 3, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("leaves its allocation"));
+}
+
+TEST_F(Staging, SuspendGivesTheMemoryBack) {
+  MakeRanks(1);
+  int* data = Pool({4});
+  const size_t before = fake_cuda::allocations();
+  Sum(data, 1, nullptr);
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(fake_cuda::allocations(), before + 1);
+  ASSERT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
+  EXPECT_EQ(Held(0), 0u);
+  EXPECT_EQ(fake_cuda::allocations(), before);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1) << "the daemon first";
+  ASSERT_EQ(ncclCommResume(comms_[0]), ncclSuccess);
+  Sum(data, 1, nullptr);
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(*data, 4);
+}
+
+TEST_F(Staging, MemoryInUseSurvivesASuspend) {
+  MakeRanks(1);
+  int* data = Pool({4});
+  daemon_.HoldRings(true);
+  Sum(data, 1, nullptr);
+  ASSERT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
+  EXPECT_GT(Held(0), 0u);
+  daemon_.HoldRings(false);
+  EXPECT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(*data, 4);
+}
+
+TEST_F(Staging, DestroyFreesAndAbortKeepsForTheNext) {
+  int* data = Pool({5});
+  const size_t before = fake_cuda::allocations();
+  for (const bool orderly : {false, true}) {
+    MakeRanks(1);
+    Sum(data, 1, nullptr);
+    ASSERT_TRUE(Synchronize(nullptr));
+    EXPECT_EQ(fake_cuda::allocations(), before + 1) << "what an abort left is used again";
+    ASSERT_EQ(orderly ? ncclCommDestroy(comms_[0]) : ncclCommAbort(comms_[0]), ncclSuccess);
+    EXPECT_EQ(fake_cuda::allocations(), orderly ? before : before + 1);
+  }
+  comms_.clear();
+}
+
+}  // namespace
+}  // namespace mccs
