@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""PyTorch's allocator gives memory back to the GPU, and it is free: the daemon does not hold it."""
+import unittest
+
+from lab_world import LIB, Lab, cases
+from pytorch_world import need_pytorch, pytorch_environment
+
+PATIENCE_S = 500
+# Room for one tensor and what PyTorch keeps for small ones, not for two.
+TENSOR_MIB = 24
+ROOM = "40M"
+STEPS = 60
+
+# Each step takes a tensor of another size, so that nothing but the GPU's memory can serve it, and gives it back.
+LOOP = f"""
+import os, torch, torch.distributed as dist
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+ranks = dist.get_world_size()
+for step in range({STEPS}):
+    tensor = torch.full(({TENSOR_MIB} * 2**18 + step * 2**10,), float(dist.get_rank() + 1), device="cuda")
+    dist.all_reduce(tensor)
+    sums = float(tensor.min()), float(tensor.max())
+    assert sums == (ranks * (ranks + 1) / 2,) * 2, f"step {{step}}: sums from {{sums[0]}} to {{sums[1]}}"
+    del tensor
+    torch.cuda.empty_cache()
+dist.destroy_process_group()
+print("never out of memory")
+"""
+
+
+class Lifetime(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        need_pytorch()
+        cls.lab = Lab(hosts=2, gpus=1, name="pytorch-lifetime")
+        cls.addClassCleanup(cls.lab.down)
+
+    def assert_enough(self, *before, **changes):
+        result = self.lab.run(*before, "python", "-c", LOOP, timeout=PATIENCE_S,
+                              env=pytorch_environment(MCCS_EMULATED_MEMORY=ROOM, **changes))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
+        self.assertEqual(result.stdout.count("never out of memory"), 2)
+
+    def without_the_library_of_frees(self):
+        names = "emulation/libcudart.so.13", "emulation/libcuda.so.1", "libnccl.so.2"
+        return "env", "LD_PRELOAD=" + ":".join(f"{LIB}/{name}" for name in names)
+
+    def test_emptying_the_cache_under_a_tight_limit(self):
+        self.assert_enough(MCCS_EXPORT_LEASE="0")
+
+    def test_the_allocators_hook_gives_back_what_no_library_sees(self):
+        self.assert_enough(*self.without_the_library_of_frees(), MCCS_EXPORT_LEASE="0",
+                           TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
+
+
+if __name__ == "__main__":
+    cases.main()
