@@ -69,6 +69,7 @@ class ControllerLink {
   virtual std::optional<Strategy> TakeProposal(CommId id) = 0;
   // Every daemon of the communicator, now and then and when it changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
+  // Of one that nobody heard of, too.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };
 

@@ -39,7 +39,6 @@ MonotonicNs Reporter::NextDeadline(uint64_t operations) const {
 }
 
 void Reporter::End(const absl::Status& failure) {
-  if (!formation_.strategy.has_value()) return;
   env_.controller->Ended(formation_.id,
                          failure.ok() ? "destroyed" : std::string(failure.message()));
 }

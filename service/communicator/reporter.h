@@ -34,7 +34,8 @@ class Reporter {
   void Poll(const WorkDone& work, const std::string& held_up);
   MonotonicNs NextDeadline(uint64_t operations) const;
 
-  // The communicator is no more. `failure` OK: it was destroyed.
+  // The communicator is no more. `failure` OK: it was destroyed. Also of one that failed before it
+  // had a strategy: it may have been announced.
   void End(const absl::Status& failure);
 
  private:

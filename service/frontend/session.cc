@@ -296,9 +296,8 @@ absl::StatusOr<JoinRequest> Session::CheckInit(const wire::CommInit& request) {
 
 void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id) {
   auto slot = ranks_.find(handle);
-  if (slot == ranks_.end() || !slot->second.init_request.has_value()) return;
-  auto reply = Reply<wire::CommInitReply>(*slot->second.init_request, status);
-  slot->second.init_request.reset();
+  if (slot == ranks_.end() || std::exchange(slot->second.init_answered, true)) return;
+  auto reply = Reply<wire::CommInitReply>(slot->second.init_request, status);
   reply.comm_handle = handle;
   reply.rank = slot->second.join.rank.rank();
   reply.ranks = slot->second.join.ranks;
@@ -319,12 +318,15 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
     auto slot = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.init_request == request.init_request;
     });
-    // Answered in the meantime, or refused: the shim will see the answer.
+    // Refused in the meantime.
     if (slot == ranks_.end()) return SendDone(request.header.request, absl::OkStatus());
     handle = slot->first;
-    AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"),
-               CommId());
-    return SendDone(request.header.request, absl::OkStatus());
+    if (!slot->second.init_answered) {
+      AnswerInit(handle, absl::AbortedError("the communicator was aborted while it was forming"),
+                 CommId());
+      return SendDone(request.header.request, absl::OkStatus());
+    }
+    // The answer crossed with this: the shim does not look at it any more.
   }
   return EndRank(handle, request.header.request, "was aborted", Communicator::Leaving::kAtOnce);
 }
@@ -412,7 +414,7 @@ void Session::Close(const absl::Status& why) {
            : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process,
                           ": ", message);
   for (auto& [handle, slot] : ranks_) {
-    slot.init_request.reset();
+    slot.init_answered = true;  // nobody is there to hear it
     slot.poison = true;
     // A process that lives on shall know why its communicators do not.
     if (!gone)

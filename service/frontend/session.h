@@ -67,7 +67,8 @@ class Session {
     std::map<std::vector<int32_t>, int64_t> shrinks = {};  // done, by whom they exclude
     int64_t grown = 0;                                     // CommGrows done
     bool grow_id_given = false;                            // for the next one
-    std::optional<uint64_t> init_request = {};             // not answered yet
+    uint64_t init_request = 0;
+    bool init_answered = false;
     std::vector<uint64_t> end_requests = {};  // CommAbort and CommDestroy not answered yet
     std::optional<Communicator::Leaving> leaving = {};
     bool poison = false;  // on the way out (abort)

@@ -50,11 +50,13 @@ class SimLog final : public Log {
 // A controller that proposes nothing, and remembers what each communicator reported last.
 class SimController final : public ControllerLink {
  public:
+  bool waited_for = false;  // for a proposal
+  std::vector<CommId> announced;
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
 
-  bool connected() const override { return false; }
-  void Announce(const CommunicatorInfo&) override {}
+  bool connected() const override { return waited_for; }
+  void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
   std::optional<Strategy> TakeProposal(CommId) override { return std::nullopt; }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }

@@ -180,6 +180,34 @@ TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
   EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
 }
 
+// The shim sends it while the answer is on its way, and never looks at that.
+TEST_F(SessionTest, AnAbortThatCrossesTheAnswerOfInitEndsTheRank) {
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
+  ASSERT_TRUE(tenant_.Await<wire::CommInitReply>(init).has_value());
+  wire::CommAbort abort{};
+  abort.init_request = init;
+  const auto done = tenant_.Await<wire::Done>(tenant_.Send(abort));
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->status.error, wire::ErrorClass::kNone);
+  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+}
+
+TEST_F(SessionTest, TheControllerHearsOfTheEndOfWhatItWasToldOf) {
+  SimController& controller = world_.host(0).controller();
+  controller.waited_for = true;
+  ASSERT_TRUE(tenant_.Greet());
+  const auto id = tenant_.GetUniqueId();
+  const uint64_t init = tenant_.Send(MakeCommInit(*id, 1, 0));
+  ASSERT_TRUE(world_.RunUntil([&] { return !controller.announced.empty(); }, kNsPerSec));
+  wire::CommAbort abort{};
+  abort.init_request = init;
+  tenant_.Send(abort);
+  EXPECT_TRUE(world_.RunUntil([&] { return daemon().communicators() == 0; }, kNsPerSec));
+  EXPECT_EQ(controller.ended, controller.announced);
+}
+
 TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
