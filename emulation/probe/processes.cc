@@ -156,6 +156,51 @@ Outcome ExportBaseAndOffset() {
   return Pass();
 }
 
+constexpr char kWord = 1;
+
+Outcome FreeBytes(size_t* bytes) {
+  size_t total = 0;
+  PROBE_CALL(cudaMemGetInfo(bytes, &total));
+  return Pass();
+}
+
+// Opens what the other process exported, and closes it when it is told to.
+Outcome HoldExport(Peer& self) {
+  cudaIpcMemHandle_t handle;
+  void* base = nullptr;
+  char word = 0;
+  if (!self.Receive(&handle, sizeof(handle))) return Fail("no handle");
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaIpcOpenMemHandle(&base, handle, cudaIpcMemLazyEnablePeerAccess));
+  if (!self.Send(&kWord, 1) || !self.Receive(&word, 1)) return Fail("no word to close");
+  PROBE_CALL(cudaIpcCloseMemHandle(base));
+  return self.Send(&kWord, 1) ? Pass() : Fail("could not say that it is closed");
+}
+
+// CUDA leaves open what becomes of it; that is why nothing of ours lets it come to that.
+Outcome FreedWhileOpenElsewhere() {
+  constexpr size_t kBytes = 64 << 20;
+  Peer peer(HoldExport);
+  void* device = nullptr;
+  cudaIpcMemHandle_t handle;
+  char word = 0;
+  size_t held = 0;
+  size_t freed = 0;
+  size_t closed = 0;
+  PROBE_CALL(cudaSetDevice(0));
+  PROBE_CALL(cudaMalloc(&device, kBytes));
+  PROBE_CALL(cudaIpcGetMemHandle(&handle, device));
+  PROBE_HOLDS(peer.Send(&handle, sizeof(handle)) && peer.Receive(&word, 1), "no second process");
+  PROBE_PASSES(FreeBytes(&held));
+  PROBE_CALL(cudaFree(device));
+  PROBE_PASSES(FreeBytes(&freed));
+  PROBE_HOLDS(freed < held + kBytes / 2, "memory is free although another process has it open");
+  PROBE_HOLDS(peer.Send(&kWord, 1) && peer.Receive(&word, 1), "the second process did not close");
+  PROBE_PASSES(FreeBytes(&closed));
+  PROBE_HOLDS(closed >= held + kBytes / 2, "memory is not free although it is closed everywhere");
+  return peer.Join();
+}
+
 Outcome ExportToOneself() {
   char* buffer = nullptr;
   Export exported;
@@ -231,6 +276,8 @@ std::vector<Check> ProcessChecks() {
        LateSignalAcrossProcesses},
       {"export_base_and_offset", "another process maps an allocation; handles open twice",
        ExportBaseAndOffset},
+      {"freed_while_open_elsewhere",
+       "memory that is freed stays taken while another process has it", FreedWhileOpenElsewhere},
       {"export_to_oneself", "the owner cannot open its own handle", ExportToOneself},
       {"stable_names", "every process sees the same UUIDs and PCI addresses", StableNames},
       {"forked_child_is_refused", "a child forked after the first use cannot use CUDA",

@@ -1,0 +1,136 @@
+// A program of CUDA in front of whose runtime libmccs-frees.so was preloaded.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "frees/listener.h"
+
+namespace mccs {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::IsEmpty;
+
+using Told = std::pair<uint64_t, uint64_t>;
+std::vector<Told> told;
+
+frees::Listen FindListen() {
+  return reinterpret_cast<frees::Listen>(dlsym(RTLD_DEFAULT, frees::kListen));
+}
+
+class Frees : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (FindListen() == nullptr) GTEST_SKIP() << "run with LD_PRELOAD=libmccs-frees.so";
+    told.clear();
+    FindListen()([](uint64_t address, uint64_t bytes) { told.emplace_back(address, bytes); });
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  }
+  void TearDown() override {
+    if (FindListen() != nullptr) FindListen()(nullptr);
+  }
+
+  static void* Allocate() {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, 1 << 20), cudaSuccess);
+    return memory;
+  }
+  static bool IsAllocated(const void* memory) {
+    unsigned long long id = 0;
+    return cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                 reinterpret_cast<CUdeviceptr>(memory)) == CUDA_SUCCESS;
+  }
+  static Told FreeOf(const void* memory) { return {reinterpret_cast<uint64_t>(memory), 1}; }
+};
+
+TEST_F(Frees, AreToldBeforeTheyHappen) {
+  static void* memory;
+  static bool was_allocated;
+  memory = Allocate();
+  was_allocated = false;
+  FindListen()([](uint64_t address, uint64_t bytes) {
+    told.emplace_back(address, bytes);
+    was_allocated = IsAllocated(memory);
+  });
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_TRUE(was_allocated);
+  EXPECT_FALSE(IsAllocated(memory));
+  EXPECT_THAT(told, Each(FreeOf(memory)));
+  EXPECT_FALSE(told.empty());
+}
+
+TEST_F(Frees, OfTheDriverAreToldToo) {
+  void* memory = Allocate();
+  EXPECT_EQ(cuMemFree(reinterpret_cast<CUdeviceptr>(memory)), CUDA_SUCCESS);
+  EXPECT_THAT(told, Contains(FreeOf(memory)));
+  EXPECT_FALSE(IsAllocated(memory));
+}
+
+TEST_F(Frees, OfNothingAndOfStrangersMemoryAnswerAsEver) {
+  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+  EXPECT_THAT(told, IsEmpty());
+  int on_the_stack = 0;
+  EXPECT_EQ(cudaFree(&on_the_stack), cudaErrorInvalidValue);
+  (void)cudaGetLastError();
+}
+
+TEST_F(Frees, WithoutAListenerGoTheirWay) {
+  FindListen()(nullptr);
+  void* memory = Allocate();
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_FALSE(IsAllocated(memory));
+  EXPECT_THAT(told, IsEmpty());
+}
+
+// An address of which the driver says that nothing is mapped there.
+constexpr CUdeviceptr kNowhere = 0x10000;
+
+TEST_F(Frees, OfMappingsNameTheirRange) {
+  EXPECT_NE(cuMemUnmap(kNowhere, 1 << 21), CUDA_SUCCESS);
+  EXPECT_THAT(told, Contains(Told(kNowhere, 1 << 21)));
+}
+
+// As PyTorch finds the driver's functions.
+TEST_F(Frees, ThroughAddressesFromTheRuntimeAreTold) {
+  void* unmap = nullptr;
+  void* allocate = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  ASSERT_EQ(
+      cudaGetDriverEntryPointByVersion("cuMemUnmap", &unmap, 12000, cudaEnableDefault, &found),
+      cudaSuccess);
+  ASSERT_EQ(
+      cudaGetDriverEntryPointByVersion("cuMemAlloc", &allocate, 12000, cudaEnableDefault, &found),
+      cudaSuccess);
+  reinterpret_cast<CUresult (*)(CUdeviceptr, size_t)>(unmap)(kNowhere, 4096);
+  EXPECT_THAT(told, Contains(Told(kNowhere, 4096)));
+  EXPECT_EQ(allocate, reinterpret_cast<void*>(&cuMemAlloc)) << "others are left alone";
+}
+
+TEST_F(Frees, ThroughAddressesFromTheDriverAreTold) {
+  void* free_memory = nullptr;
+  CUdriverProcAddressQueryResult found{};
+  ASSERT_EQ(cuGetProcAddress("cuMemFree", &free_memory, 12000, 0, &found), CUDA_SUCCESS);
+  void* memory = Allocate();
+  EXPECT_EQ(reinterpret_cast<CUresult (*)(CUdeviceptr)>(free_memory)(
+                reinterpret_cast<CUdeviceptr>(memory)),
+            CUDA_SUCCESS);
+  EXPECT_THAT(told, Contains(FreeOf(memory)));
+  EXPECT_FALSE(IsAllocated(memory));
+}
+
+TEST_F(Frees, ANameThatTheDriverLacksStaysAnError) {
+  void* none = nullptr;
+  CUdriverProcAddressQueryResult found{};
+  (void)cuGetProcAddress("cuMemFreeTwice", &none, 12000, 0, &found);
+  EXPECT_EQ(none, nullptr);
+}
+
+}  // namespace
+}  // namespace mccs

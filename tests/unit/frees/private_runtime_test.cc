@@ -1,0 +1,38 @@
+// A program that was not linked with CUDA and opens a library that was, for itself alone, as an
+// interpreter opens its extensions.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "frees/listener.h"
+
+namespace mccs {
+namespace {
+
+std::atomic<int> frees_told{0};
+
+// The first, before anything is opened.
+TEST(NoRuntime, AFreeIsAnError) {
+  const auto free_memory = reinterpret_cast<int (*)(void*)>(dlsym(RTLD_DEFAULT, "cudaFree"));
+  if (free_memory == nullptr) GTEST_SKIP() << "run with LD_PRELOAD=libmccs-frees.so";
+  EXPECT_EQ(free_memory(nullptr), 302);  // cudaErrorSharedObjectSymbolNotFound
+}
+
+TEST(PrivateRuntime, ItsFreesAreToldAndReachIt) {
+  const auto listen = reinterpret_cast<frees::Listen>(dlsym(RTLD_DEFAULT, frees::kListen));
+  if (listen == nullptr) GTEST_SKIP() << "run with LD_PRELOAD=libmccs-frees.so";
+  ASSERT_EQ(dlsym(RTLD_DEFAULT, "cudaMalloc"), nullptr) << "the runtime is known to all";
+  listen([](uint64_t, uint64_t) { ++frees_told; });
+  void* const extension = dlopen(MCCS_TEST_EXTENSION, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(extension, nullptr) << dlerror();
+  const auto run = reinterpret_cast<int (*)()>(dlsym(extension, "allocate_and_free"));
+  ASSERT_NE(run, nullptr);
+  EXPECT_EQ(run(), 0);
+  EXPECT_GE(frees_told, 1);
+  listen(nullptr);
+}
+
+}  // namespace
+}  // namespace mccs
