@@ -55,18 +55,22 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how) {
 bool Communicator::LeaveTheDrained() {
   if (draining_.empty() || loop_->running()) return false;
   bool moved = false;
+  absl::Status bad;
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
-    if (front.ok() && (*front != nullptr || draining.port->HasMessages())) {
+    if (!front.ok()) bad = front.status();
+    if (!front.ok() || *front != nullptr || draining.port->HasMessages()) {
       draining_.push_back(draining);
       continue;
     }
     auto local = std::find_if(locals_.begin(), locals_.end(),
                               [&](const LocalRank& l) { return l.port == draining.port; });
-    LeaveNow(*local, front.ok() ? draining.why : std::string(front.status().message()));
+    LeaveNow(*local, draining.why);
     moved = true;
   }
-  return moved;
+  // A stream waits for the call of a bad record all the same.
+  if (!bad.ok()) Fail(bad);
+  return moved || !bad.ok();
 }
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
@@ -202,6 +206,7 @@ bool Communicator::PollActive() {
   }
   bool moved = *loop_moved || *messages_moved;
   moved |= LeaveTheDrained();
+  if (state_ != State::kActive) return true;
   auto lanes_moved = formation_.lanes->Poll();
   // When members leave and nobody here waits for anything, a lane is not worth a failure.
   const bool parting = !departures_.empty() && !loop_->wants_more() && !messages_->wants_more();

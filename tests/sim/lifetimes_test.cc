@@ -48,6 +48,21 @@ TEST(SimLifetimes, DestroyInAnyOrderWhileOthersWork) {
   }
 }
 
+// The daemon finds both in one turn.
+TEST(SimLifetimes, ADestroyBehindABadRecordLeavesNoStreamWaiting) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 4096);
+  ASSERT_TRUE(job.Form());
+  job.Fill(100);
+  job.PostAll(OpKind::kAllReduce, 100);
+  job.rank(0).region().records[0].send.offset = 2;  // between two elements
+  for (int r = 0; r < 2; ++r) job.tenant(r).Destroy(job.rank(r));
+  ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(job.rank(r).done(), wire::kFencePoison) << r;
+  EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("offset 2"));
+  EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
+}
+
 // A broadcast's root is done long before a rank that has not even posted it.
 TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
