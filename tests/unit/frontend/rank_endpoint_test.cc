@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
+#include "tests/fuzz/fuzz_run.h"
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
 
 namespace mccs {
@@ -233,22 +233,31 @@ TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
   EXPECT_EQ(let_go_, 1);
 }
 
-TEST_F(RankEndpointTest, RandomBytesAreRefusedOrHarmless) {
-  const uint64_t seed = std::random_device{}();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  std::mt19937_64 random(seed);
-  for (int round = 0; round < 100'000; ++round) {
-    auto endpoint =
-        round % 50 == 0 ? std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {})) : nullptr;
-    if (endpoint != nullptr) {
-      endpoint_ = std::move(endpoint);
+// Mostly right records with some random bytes, of collectives and messages, in groups and alone.
+TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
+  FuzzRun run("records", "MCCS_FUZZ_RECORDS", 100'000);
+  const OpKind kinds[] = {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kAllToAll,
+                          OpKind::kBroadcast, OpKind::kSend,      OpKind::kRecv};
+  while (run.Next()) {
+    if (run.done() % 50 == 0) {
+      endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
       page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
     }
-    wire::WorkRecord record = Call(page().tail.load() + 1);
+    wire::WorkRecord record =
+        run.Below(8) == 0 ? Fence(static_cast<uint32_t>(run.Below(wire::kReadySlots)), run.Below(2))
+                          : Call(page().tail.load() + 1, run.Below(64));
+    record.op = kinds[run.Below(std::size(kinds))];
+    if (run.Below(4) == 0) record.flags = wire::kMoreInGroup;
     auto* bytes = reinterpret_cast<std::byte*>(&record);
-    for (uint64_t n = random() % 4; n > 0; --n)
-      bytes[random() % sizeof(record)] = static_cast<std::byte>(random());
+    for (uint64_t n = run.Below(4); n > 0; --n) {
+      bytes[run.Below(sizeof(record))] = static_cast<std::byte>(run.random()());
+    }
     Push(record);
+    auto message = endpoint_->TakeMessage();
+    for (; message.ok() && *message != nullptr; message = endpoint_->TakeMessage()) {
+      EXPECT_LE((*message)->bytes(), kBytes);
+      endpoint_->CompleteMessage(**message);
+    }
     const auto front = endpoint_->Front();
     if (!front.ok() || *front == nullptr) continue;
     const uint64_t most = kBytes / SizeOf((*front)->type);

@@ -1,0 +1,23 @@
+// Every function of NCCL, as a call with random arguments.
+#ifndef MCCS_TESTS_FUZZ_CALL_TABLE_H_
+#define MCCS_TESTS_FUZZ_CALL_TABLE_H_
+
+#include <span>
+
+#include "tests/fuzz/victims.h"
+
+namespace mccs {
+
+struct FuzzedCall {
+  const char* name;  // without the prefix
+  void (*call)(Victims&);
+  int weight = 8;  // how often, beside the others
+};
+
+// Operations, what they work with, and groups; communicators and the rest.
+std::span<const FuzzedCall> OperationCalls();
+std::span<const FuzzedCall> CommunicatorCalls();
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_FUZZ_CALL_TABLE_H_

@@ -1,0 +1,294 @@
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+
+#include "proto/unique_id.h"
+#include "tests/fuzz/call_table.h"
+#include "tests/fuzz/newer_nccl.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kMostRanks = 16;
+
+// ---- Communicators ---------------------------------------------------------------------------
+
+// Random bytes; or a right one with a wrong byte, but for the address, which would be called.
+ncclUniqueId AnyId(Victims& v) {
+  ncclUniqueId id;
+  for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
+  if (v.OneIn(2) || ncclGetUniqueId(&id) != ncclSuccess) return id;
+  constexpr size_t kAddress = offsetof(wire::UniqueId, host);
+  constexpr size_t kPort = offsetof(wire::UniqueId, port);
+  const size_t at = v.Below(kAddress);
+  if (at != kPort && at != kPort + 1) id.internal[at] = static_cast<char>(v.AnyBits());
+  return id;
+}
+
+// Blocking ones would wait for ranks that never come.
+ncclConfig_t AnyConfig(Victims& v) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = v.OneIn(8) ? 2 + v.AnyInt() % 2 * 7 : 0;
+  if (v.OneIn(4)) config.size = v.Below(200);
+  if (v.OneIn(8)) config.magic = static_cast<unsigned>(v.AnyBits());
+  if (v.OneIn(8)) config.minCTAs = v.AnyInt();
+  if (v.OneIn(8)) config.trafficClass = v.AnyInt();
+  if (v.OneIn(8)) config.commName = "a name";
+  if (config.blocking == 1 || config.size < offsetof(ncclConfig_t, blocking) + sizeof(int)) {
+    config.magic = 0;
+  }
+  return config;
+}
+
+void InitConfig(Victims& v) {
+  ncclConfig_t config = AnyConfig(v);
+  ncclCommInitRankConfig(v.Place(v.NewPlaces()), v.AnyInt(), AnyId(v), v.AnyInt(), &config);
+}
+
+void InitScalable(Victims& v) {
+  ncclConfig_t config = AnyConfig(v);
+  ncclUniqueId ids[] = {AnyId(v), AnyId(v)};
+  const int count = v.OneIn(4) ? v.AnyInt() : static_cast<int>(1 + v.Below(2));
+  ncclCommInitRankScalable(v.Place(v.NewPlaces()), v.AnyInt(), v.AnyInt(),
+                           count > 2 ? -count : count, v.Place(ids), &config);
+}
+
+// A blocking one: of an id that is refused at once.
+void Init(Victims& v) {
+  ncclUniqueId id;
+  for (char& byte : id.internal) byte = static_cast<char>(v.AnyBits());
+  ncclCommInitRank(v.Place(v.NewPlaces()), v.AnyInt(), id, v.AnyInt());
+}
+
+void InitAll(Victims& v) {
+  int devices[kMostRanks];
+  for (int& device : devices) device = v.OneIn(2) ? 0 : v.AnyInt();
+  const int count = v.AnyInt();
+  ncclCommInitAll(v.Place(v.NewPlaces(kMostRanks)), count,
+                  count > kMostRanks || v.OneIn(2) ? nullptr : devices);
+}
+
+void Split(Victims& v) {
+  const ncclComm_t comm = v.AnyComm();
+  if (v.Waits(comm) && !v.alone()) return;
+  ncclConfig_t config = AnyConfig(v);
+  ncclCommSplit(comm, v.AnyInt(), v.AnyInt(), v.Place(v.NewPlaces()),
+                v.OneIn(2) ? nullptr : &config);
+}
+
+void Shrink(Victims& v) {
+  int excluded[kMostRanks];
+  for (int& rank : excluded) rank = v.AnyInt();
+  const ncclComm_t comm = v.AnyComm();
+  if (v.Waits(comm) && !v.alone()) return;
+  const int count = v.AnyInt();
+  ncclCommShrink(comm, v.Place(excluded), count > kMostRanks ? -count : count,
+                 v.Place(v.NewPlaces()), nullptr, v.AnyInt());
+}
+
+void Grow(Victims& v) {
+  const ncclComm_t comm = v.AnyComm();
+  if (v.Waits(comm)) return;  // for the new ranks
+  ncclConfig_t config = AnyConfig(v);
+  const ncclUniqueId id = AnyId(v);
+  ncclCommGrow(comm, v.AnyInt(), v.Place(&id), v.AnyInt(), v.Place(v.NewPlaces()), &config);
+}
+
+void GrowId(Victims& v) {
+  ncclUniqueId id;
+  ncclCommGetUniqueId(v.AnyComm(), v.Place(&id));
+}
+
+// Who destroys or finalizes waits for what was posted, which two ranks hardly ever both have.
+void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
+  const ncclComm_t comm = v.AnyComm();
+  if (comm != nullptr && !v.alone() && end != ncclCommAbort) return;
+  if (v.depth() > 0) return;
+  end(comm);
+}
+
+// The victims themselves go, too: then others come.
+void Destroy(Victims& v) {
+  End(v, ncclCommDestroy);
+  if (v.OneIn(8)) v.Renew();
+}
+void Abort(Victims& v) {
+  End(v, ncclCommAbort);
+  if (v.OneIn(8)) v.Renew();
+}
+
+// ---- Questions -------------------------------------------------------------------------------
+
+template <auto kAsk, typename Answer>
+void Ask(Victims& v) {
+  Answer answer{};
+  kAsk(v.AnyComm(), v.Place(&answer));
+}
+
+void Properties(Victims& v) {
+  alignas(8) std::array<unsigned char, 512> place;
+  for (unsigned char& byte : place) byte = static_cast<unsigned char>(v.AnyBits());
+  const size_t size = v.Below(place.size());
+  std::memcpy(place.data(), &size, sizeof(size));
+  const unsigned magic = 0xcafebeef;
+  if (v.OneIn(2)) std::memcpy(place.data() + sizeof(size), &magic, sizeof(magic));
+  ncclCommQueryProperties(v.AnyComm(), v.Place(place.data()));
+}
+
+void* parameter = nullptr;
+
+const char* AnyKey(Victims& v) {
+  static const char* const kKeys[] = {"NCCL_ALGO", "DEBUG", "MCCS_SOCKET", "", "no such", nullptr};
+  return kKeys[v.Below(std::size(kKeys))];
+}
+void* AnyParameter(Victims& v) {
+  const auto near = reinterpret_cast<uintptr_t>(parameter) + v.Below(4096);
+  return v.OneIn(2) ? parameter : reinterpret_cast<void*>(v.OneIn(2) ? near : v.AnyBits());
+}
+void BindParameter(Victims& v) { ncclParamBind(v.Place(&parameter), AnyKey(v)); }
+void GetParameter(Victims& v) {
+  std::array<char, 64> place;
+  int length = 0;
+  const int room = v.OneIn(4) ? -v.AnyInt() : static_cast<int>(v.Below(place.size()));
+  ncclParamGet(AnyParameter(v), v.Place(place.data()), room > 64 ? -1 : room, v.Place(&length));
+}
+void GetText(Victims& v) {
+  const char* text = nullptr;
+  ncclParamGetStr(AnyParameter(v), v.Place(&text));
+}
+void GetByKey(Victims& v) {
+  const char* text = nullptr;
+  int length = 0;
+  ncclParamGetParameter(AnyKey(v), v.Place(&text), v.Place(&length));
+}
+void GetKeys(Victims& v) {
+  const char** keys = nullptr;
+  int length = 0;
+  ncclParamGetAllParameterKeys(v.Place(&keys), v.Place(&length));
+}
+
+// ---- Functions with other lists of arguments, which look at none of them, or at two -----------
+
+template <typename... Arguments>
+void CallByName(const char* name, Arguments... arguments) {
+  using Function = int (*)(Arguments...);
+  const auto function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  if (function != nullptr) function(arguments...);
+}
+
+#define REFUSED(name)                                                                            \
+  {                                                                                              \
+#name, [](Victims& v) {                                                                        \
+     CallByName("nccl" #name, v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(), v.AnyBits(),    \
+                v.AnyBits());                                                                     \
+   }, 1 \
+  }
+#define INTEGER_PARAMETER(name)                                                                  \
+  {                                                                                              \
+#name, [](Victims& v) {                                                                        \
+     uint64_t value = 0;                                                                          \
+     CallByName("nccl" #name, AnyParameter(v), v.Place(&value));                                  \
+   }, 1 \
+  }
+
+const FuzzedCall kCommunicators[] = {
+    {"CommInitRank", Init, 2},
+    {"CommInitRankConfig", InitConfig, 2},
+    {"CommInitRankScalable", InitScalable, 2},
+    {"CommInitAll", InitAll, 1},
+    {"CommSplit", Split, 2},
+    {"CommShrink", Shrink, 2},
+    {"CommGrow", Grow, 2},
+    {"CommGetUniqueId", GrowId, 2},
+    {"CommFinalize", [](Victims& v) { End(v, ncclCommFinalize); }, 1},
+    {"CommDestroy", Destroy, 1},
+    {"CommAbort", Abort, 1},
+    {"CommRevoke", [](Victims& v) { ncclCommRevoke(v.AnyComm(), v.AnyInt()); }, 1},
+    {"CommSuspend", [](Victims& v) { ncclCommSuspend(v.AnyComm(), v.AnyInt()); }, 1},
+    {"CommResume", [](Victims& v) { ncclCommResume(v.AnyComm()); }, 4},
+    {"GetUniqueId",
+     [](Victims& v) {
+       ncclUniqueId id;
+       ncclGetUniqueId(v.Place(&id));
+     },
+     1},
+    {"CommCount", Ask<ncclCommCount, int>, 2},
+    {"CommUserRank", Ask<ncclCommUserRank, int>, 2},
+    {"CommCuDevice", Ask<ncclCommCuDevice, int>, 2},
+    {"CommGetAsyncError", Ask<ncclCommGetAsyncError, ncclResult_t>},
+    {"CommMemStats",
+     [](Victims& v) {
+       uint64_t value = 0;
+       ncclCommMemStats(v.AnyComm(), v.AnyInt(), v.Place(&value));
+     },
+     2},
+    {"CommQueryProperties", Properties, 2},
+    {"GetLastError", [](Victims& v) { (void)std::strlen(ncclGetLastError(v.AnyComm())); }, 4},
+    {"GetErrorString",
+     [](Victims& v) {
+       (void)std::strlen(ncclGetErrorString(static_cast<ncclResult_t>(v.AnyInt())));
+     },
+     1},
+    {"GetVersion",
+     [](Victims& v) {
+       int version = 0;
+       ncclGetVersion(v.Place(&version));
+     },
+     1},
+    {"ResetDebugInit", [](Victims&) { CallByName("ncclResetDebugInit"); }, 1},
+    {"MemAlloc",
+     [](Victims& v) {
+       void* memory = nullptr;
+       const size_t bytes = v.OneIn(2) ? v.Below(1 << 16) : ~size_t{0} >> v.Below(16);
+       ncclMemAlloc(v.Place(&memory), bytes);
+       v.FreeLater(memory);
+     },
+     1},
+    {"MemFree", [](Victims& v) { ncclMemFree(reinterpret_cast<void*>(v.AnyBits())); }, 1},
+    {"ParamBind", BindParameter, 2},
+    {"ParamGet", GetParameter, 2},
+    {"ParamGetStr", GetText, 2},
+    {"ParamGetParameter", GetByKey, 2},
+    {"ParamGetAllParameterKeys", GetKeys, 1},
+    INTEGER_PARAMETER(ParamGetI8),
+    INTEGER_PARAMETER(ParamGetI16),
+    INTEGER_PARAMETER(ParamGetI32),
+    INTEGER_PARAMETER(ParamGetI64),
+    INTEGER_PARAMETER(ParamGetU8),
+    INTEGER_PARAMETER(ParamGetU16),
+    INTEGER_PARAMETER(ParamGetU32),
+    INTEGER_PARAMETER(ParamGetU64),
+    REFUSED(SetEncryption),
+    REFUSED(DevCommCreate),
+    REFUSED(DevCommDestroy),
+    REFUSED(LsaBarrierCreateRequirement),
+    REFUSED(GinBarrierCreateRequirement),
+    REFUSED(LLA2ACreateRequirement),
+    REFUSED(LLA2ACalcSlots),
+    REFUSED(GinInboxA2ACreateRequirement),
+    REFUSED(GinOutboxCreateRequirement),
+    REFUSED(GetLsaDevicePointer),
+    REFUSED(GetPeerDevicePointer),
+    REFUSED(GetMultimemDevicePointer),
+    REFUSED(GetLsaMultimemDevicePointer),
+    REFUSED(GetCftDeviceLeInfo),
+    REFUSED(GetPeerDeviceLeInfo),
+    REFUSED(GetMultimemDeviceLeInfo),
+    REFUSED(TeamWorld),
+    REFUSED(TeamLsa),
+    REFUSED(TeamRail),
+    REFUSED(TeamCft),
+    REFUSED(TeamCftMultimem),
+    REFUSED(TeamRankToWorld),
+    REFUSED(TeamRankToLsa),
+};
+
+#undef REFUSED
+#undef INTEGER_PARAMETER
+
+}  // namespace
+
+std::span<const FuzzedCall> CommunicatorCalls() { return kCommunicators; }
+
+}  // namespace mccs

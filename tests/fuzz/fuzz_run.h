@@ -1,0 +1,93 @@
+// How long a fuzz test runs, and from which seed: little within the test suite, a minute or as much
+// as it is told by scripts/fuzz.
+//
+//   MCCS_FUZZ_SEED      what a failure named; otherwise drawn. Printed in any case.
+//   MCCS_FUZZ_SECONDS   ends the run then
+//   MCCS_FUZZ_<WHAT>    ends it after so many; without a time, this or a small number
+//
+// With one of them it says every few seconds how far it is, and Ctrl-C ends it in good order.
+#ifndef MCCS_TESTS_FUZZ_FUZZ_RUN_H_
+#define MCCS_TESTS_FUZZ_FUZZ_RUN_H_
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+
+namespace mccs {
+
+class FuzzRun {
+ public:
+  // `what`: of which the run makes many, as texts name it; `variable`: its amount's.
+  FuzzRun(std::string what, const char* variable, int64_t otherwise) : what_(std::move(what)) {
+    const char* seconds = std::getenv("MCCS_FUZZ_SECONDS");
+    const char* amount = std::getenv(variable);
+    told_ = seconds != nullptr || amount != nullptr;
+    if (seconds != nullptr) deadline_ = start_ + std::chrono::seconds(std::atoll(seconds));
+    amount_ = amount != nullptr ? std::atoll(amount)
+              : told_           ? std::numeric_limits<int64_t>::max()
+                                : otherwise;
+    const char* seed = std::getenv("MCCS_FUZZ_SEED");
+    seed_ = seed == nullptr ? std::random_device{}() : std::strtoull(seed, nullptr, 10);
+    random_.seed(seed_);
+    std::printf("MCCS_FUZZ_SEED=%llu\n", static_cast<unsigned long long>(seed_));
+    std::fflush(stdout);
+    if (!told_) return;
+    std::signal(SIGINT, [](int) { interrupted = 1; });
+    std::signal(SIGTERM, [](int) { interrupted = 1; });
+  }
+  ~FuzzRun() {
+    if (told_) Tell(interrupted ? "interrupted" : "done");
+  }
+  FuzzRun(const FuzzRun&) = delete;
+  FuzzRun& operator=(const FuzzRun&) = delete;
+
+  uint64_t seed() const { return seed_; }
+  std::mt19937_64& random() { return random_; }
+  // Below `bound`, which is not 0.
+  uint64_t Below(uint64_t bound) { return random_() % bound; }
+  // How many there have been.
+  int64_t done() const { return done_; }
+
+  // Whether there is one more to do; counts it.
+  bool Next() {
+    const Clock::time_point now = Clock::now();
+    if (done_ >= amount_ || now >= deadline_ || interrupted != 0) return false;
+    if (told_ && now >= next_line_) {
+      Tell("so far");
+      next_line_ = now + kBetweenLines;
+    }
+    ++done_;
+    return true;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kBetweenLines{10};
+  static inline volatile std::sig_atomic_t interrupted = 0;
+
+  void Tell(const char* state) const {
+    const std::chrono::duration<double> taken = Clock::now() - start_;
+    std::printf("fuzz: %lld %s %s, %.0f s\n", static_cast<long long>(done_), what_.c_str(), state,
+                taken.count());
+    std::fflush(stdout);
+  }
+
+  const std::string what_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point deadline_ = Clock::time_point::max();
+  Clock::time_point next_line_ = start_ + kBetweenLines;
+  bool told_ = false;
+  int64_t amount_ = 0;
+  int64_t done_ = 0;
+  uint64_t seed_ = 0;
+  std::mt19937_64 random_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_FUZZ_FUZZ_RUN_H_

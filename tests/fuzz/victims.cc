@@ -1,0 +1,214 @@
+#include "tests/fuzz/victims.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace mccs {
+namespace {
+
+constexpr int kStreams = 3;
+
+// What must go well for the run to mean anything.
+void Must(bool well, const char* what) {
+  if (well) return;
+  std::printf("fuzz: %s failed: %s\n", what, ncclGetLastError(nullptr));
+  std::exit(1);
+}
+
+std::byte* Allocate(size_t bytes) {
+  void* memory = nullptr;
+  Must(cudaMalloc(&memory, bytes) == cudaSuccess, "cudaMalloc");
+  return static_cast<std::byte*>(memory);
+}
+
+}  // namespace
+
+Victims::Victims(FuzzRun& run) : run_(run) {
+  Must(ncclCommInitAll(other_, 2, nullptr) == ncclSuccess, "ncclCommInitAll");
+  for (int device = 0; device < 2; ++device) {
+    cudaSetDevice(device);
+    other_data_.push_back(reinterpret_cast<int*>(Allocate(sizeof(int))));
+  }
+  cudaSetDevice(0);
+  for (int i = 0; i < kBuffers; ++i) buffers_.push_back(Allocate(kBufferBytes));
+  streams_ = {nullptr, cudaStreamPerThread};
+  for (int i = 0; i < kStreams; ++i) {
+    Must(cudaStreamCreate(&streams_.emplace_back()) == cudaSuccess, "cudaStreamCreate");
+  }
+  Renew();
+}
+
+// ---- Arguments -------------------------------------------------------------------------------
+
+int Victims::AnyInt() {
+  switch (Below(6)) {
+    case 0:
+      return static_cast<int>(AnyBits());
+    case 1:
+      return -1;
+    case 2:
+      return static_cast<int>(Below(16));
+    default:
+      return static_cast<int>(Below(3));
+  }
+}
+
+size_t Victims::AnyCount() {
+  switch (Below(8)) {
+    case 0:
+      return AnyBits();
+    case 1:
+      return ~size_t{0} >> Below(64);
+    default:
+      return Below(kBufferBytes / 4);
+  }
+}
+
+void* Victims::AnyMemory() {
+  switch (Below(10)) {
+    case 0:
+      return nullptr;
+    case 1:
+      return freed_;
+    case 2:
+      return &run_;
+    case 3:
+      return reinterpret_cast<void*>(AnyBits());
+    case 4:
+      return buffers_[Below(kBuffers)] + Below(2 * kBufferBytes);
+    default:
+      return buffers_[Below(kBuffers)] + 8 * Below(4);
+  }
+}
+
+ncclComm_t Victims::AnyComm() {
+  const ncclComm_t victim = comms_[Below(comms_.size())];
+  ncclComm_t comm = victim;
+  switch (Below(12)) {
+    case 0:
+      return nullptr;
+    case 1:
+      comm = reinterpret_cast<ncclComm_t>(AnyBits());
+      break;
+    case 2:
+      comm = reinterpret_cast<ncclComm_t>(reinterpret_cast<uintptr_t>(victim) + Below(256));
+      break;
+    case 3:
+      comm = dead_;
+      break;
+    case 4:
+      if (!offspring_.empty()) comm = offspring_[Below(offspring_.size())].front();
+      break;
+    default:
+      break;
+  }
+  return IsOther(comm) ? victim : comm;
+}
+
+void* Victims::AnyRegistration() {
+  if (registrations.empty() || OneIn(3)) return reinterpret_cast<void*>(AnyBits());
+  return registrations[Below(registrations.size())];
+}
+
+// ---- Life ------------------------------------------------------------------------------------
+
+bool Victims::Waits(ncclComm_t comm) const {
+  const auto has = [&](const std::vector<ncclComm_t>& some) {
+    return std::find(some.begin(), some.end(), comm) != some.end();
+  };
+  return blocking_ && (has(comms_) || std::any_of(offspring_.begin(), offspring_.end(), has));
+}
+
+ncclComm_t* Victims::NewPlaces(size_t count) {
+  return offspring_.emplace_back(count, nullptr).data();
+}
+
+void Victims::EndGroups() {
+  for (; depth_ > 0; --depth_) ncclGroupEnd();
+}
+
+void Victims::EndAll() {
+  EndGroups();
+  for (const std::vector<ncclComm_t>& made : offspring_) {
+    for (ncclComm_t comm : made) ncclCommAbort(comm);
+  }
+  offspring_.clear();
+  for (ncclComm_t comm : comms_) {
+    alone() && OneIn(2) ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+    dead_ = comm;
+  }
+  comms_.clear();
+  registrations.clear();
+}
+
+// Two ranks' calls hardly ever fit together, and whatever waits for the other rank would wait for
+// ever: such communicators are non-blocking, and their end is an abort.
+void Victims::Renew() {
+  EndAll();
+  // Memory that comes and goes, at addresses that were another's before.
+  for (void* memory : to_free_) ncclMemFree(memory);
+  to_free_.clear();
+  std::byte*& buffer = buffers_[Below(kBuffers)];
+  freed_ = buffer;
+  cudaFree(buffer);
+  buffer = Allocate(OneIn(2) ? kBufferBytes : 4 * kBufferBytes);
+  ncclUniqueId id;
+  Must(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
+  comms_.resize(OneIn(3) ? 2 : 1);
+  blocking_ = alone() && OneIn(2);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = blocking_ ? 1 : 0;
+  ncclGroupStart();
+  for (size_t r = 0; r < comms_.size(); ++r) {
+    cudaSetDevice(static_cast<int>(r));
+    const ncclResult_t made = ncclCommInitRankConfig(&comms_[r], static_cast<int>(comms_.size()),
+                                                     id, static_cast<int>(r), &config);
+    Must(made == ncclSuccess || made == ncclInProgress, "ncclCommInitRankConfig");
+  }
+  cudaSetDevice(0);
+  const ncclResult_t ended = ncclGroupEnd();
+  Must(ended == ncclSuccess || ended == ncclInProgress, "ncclGroupEnd");
+  if (OneIn(8)) return;  // used before it is ready
+  for (ncclComm_t comm : comms_) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+      Must(ncclCommGetAsyncError(comm, &state) == ncclSuccess, "ncclCommGetAsyncError");
+    }
+    Must(state == ncclSuccess, "a new communicator");
+  }
+}
+
+bool Victims::AllIsWell() {
+  Renew();
+  for (cudaStream_t stream : streams_) {
+    if (cudaStreamSynchronize(stream) == cudaSuccess) continue;
+    std::printf("fuzz: a stream does not come to its end\n");
+    return false;
+  }
+  return OtherWorks();
+}
+
+bool Victims::OtherWorks() {
+  const int before[] = {3, 4};
+  int sum[2] = {};
+  ncclGroupStart();
+  for (int device = 0; device < 2; ++device) {
+    cudaSetDevice(device);
+    cudaMemcpy(other_data_[device], &before[device], sizeof(int), cudaMemcpyHostToDevice);
+    ncclAllReduce(other_data_[device], other_data_[device], 1, ncclInt, ncclSum, other_[device],
+                  nullptr);
+  }
+  const ncclResult_t result = ncclGroupEnd();
+  for (int device = 0; device < 2; ++device) {
+    cudaSetDevice(device);
+    cudaMemcpy(&sum[device], other_data_[device], sizeof(int), cudaMemcpyDeviceToHost);
+  }
+  cudaSetDevice(0);
+  if (result == ncclSuccess && sum[0] == 7 && sum[1] == 7) return true;
+  std::printf("fuzz: the communicator that nothing touched: result %d, sums %d and %d, %s\n",
+              static_cast<int>(result), sum[0], sum[1], ncclGetLastError(other_[0]));
+  return false;
+}
+
+}  // namespace mccs
