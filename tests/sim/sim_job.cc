@@ -44,6 +44,19 @@ void SimJob::RegisterBuffers() {
   }
 }
 
+void SimJob::TakeBack(int r) {
+  const Member& member = members_[static_cast<size_t>(r)];
+  for (const std::vector<float>* buffer : {&member.input, &member.output}) {
+    member.tenant->TakeBack(reinterpret_cast<const std::byte*>(buffer->data()));
+  }
+}
+
+bool SimJob::HasBack(int r) const {
+  const Member& member = members_[static_cast<size_t>(r)];
+  return member.tenant->HasBack(reinterpret_cast<const std::byte*>(member.input.data())) &&
+         member.tenant->HasBack(reinterpret_cast<const std::byte*>(member.output.data()));
+}
+
 bool SimJob::Begin(uint32_t init_timeout_ms) {
   members_.front().tenant->AskUniqueId();
   RegisterBuffers();

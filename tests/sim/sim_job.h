@@ -49,6 +49,9 @@ class SimJob {
     bool more = false;  // the next call of the rank belongs to the same group
   };
   void Post(int r, const Message& message);
+  // Rank r takes its input and its output back; whether the daemon has let go of both.
+  void TakeBack(int r);
+  bool HasBack(int r) const;
   // All ranks have done everything they posted.
   bool Done() const;
   float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }

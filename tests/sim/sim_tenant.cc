@@ -129,6 +129,9 @@ void SimTenant::Take(SimPipe::Answer answer) {
     }
     case wire::MessageKind::kDone:
       for (SimRank& rank : ranks_) rank.ended |= rank.end_request == header.request;
+      if (const auto it = taking_back_.find(header.request); it != taking_back_.end()) {
+        taken_back_.insert(it->second);
+      }
       break;
     default:
       break;
@@ -144,6 +147,12 @@ void SimTenant::Register(std::byte* memory, uint64_t bytes) {
   const auto handle = importer_.Register({memory, bytes}, process_);
   std::memcpy(message.handle, handle.data(), sizeof(message.handle));
   registering_[Send(message)] = memory;
+}
+
+void SimTenant::TakeBack(const std::byte* memory) {
+  wire::ReleaseBuffer message{};
+  message.buffer_id = BufferAt(memory);
+  taking_back_[Send(message)] = memory;
 }
 
 uint32_t SimTenant::BufferAt(const std::byte* memory) const {

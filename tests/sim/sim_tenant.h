@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,10 @@ class SimTenant {
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
 
+  // Takes it back; true of HasBack once that was answered.
+  void TakeBack(const std::byte* memory);
+  bool HasBack(const std::byte* memory) const { return taken_back_.contains(memory); }
+
   SimRank& Init(const wire::UniqueId& id, int ranks, int rank, uint32_t timeout_ms = 0);
   SimRank& Split(const SimRank& parent, int color, int key);
   SimRank& Shrink(const SimRank& parent, const std::vector<int>& excluded, bool abort = false);
@@ -125,6 +130,8 @@ class SimTenant {
   wire::UniqueId unique_id_{};
   std::map<uint64_t, const std::byte*> registering_;
   std::map<const std::byte*, uint32_t> buffers_;
+  std::map<uint64_t, const std::byte*> taking_back_;
+  std::set<const std::byte*> taken_back_;
   std::deque<SimRank> ranks_;  // stable addresses
 };
 

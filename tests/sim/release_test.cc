@@ -1,0 +1,73 @@
+// Buffers that are taken back while the work that names them is posted, running, or cannot go on.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kSeeds = 30;
+constexpr uint64_t kCount = 40'000;
+
+TEST(SimReleases, ComeAfterAllThatIsPosted) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
+    SimJob job(world, {0, 1, 1, 2}, 256 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kCount);
+    constexpr int kCalls = 5;
+    for (int r : {2, 0, 3, 1}) {
+      for (int i = 0; i < kCalls; ++i) job.Post(r, OpKind::kAllReduce, kCount);
+      world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+      job.TakeBack(r);
+    }
+    for (int r = 0; r < job.ranks(); ++r) {
+      ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(r); })) << "rank " << r;
+      EXPECT_EQ(job.rank(r).done(), static_cast<uint64_t>(kCalls)) << "rank " << r;
+      EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
+    }
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
+  }
+}
+
+TEST(SimReleases, OfMessagesComeAfterTheLastOfTheirGroup) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, 256 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kCount);
+    job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = kCount});
+    job.TakeBack(0);
+    world.RunFor(10 * kNsPerMs);
+    EXPECT_FALSE(job.HasBack(0)) << "nobody has received it";
+    job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = kCount});
+    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(0) && job.Done(); }));
+    for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(job.output(1, i), SimJob::InputValue(0, i));
+  }
+}
+
+TEST(SimReleases, OfWorkThatFailsAreAnswered) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 256 << 10);
+    ASSERT_TRUE(job.Form());
+    job.PostAll(OpKind::kAllReduce, kCount);
+    for (int i = 0; i < 3; ++i) job.Post(0, OpKind::kAllReduce, kCount);
+    job.TakeBack(0);
+    job.TakeBack(1);
+    world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+    job.tenant(2).Kill();
+    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(0) && job.HasBack(1); }));
+    EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+  }
+}
+
+}  // namespace
+}  // namespace mccs
