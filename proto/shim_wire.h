@@ -105,12 +105,12 @@ enum class ErrorClass : uint32_t {
   kAborted = 6,          // the communicator was aborted here
 };
 
-// Written once by the daemon: text first, then `error` (release); pairs with the shim's acquire
-// load.
+// Written once by the daemon: `error` last (release); pairs with the shim's acquire load.
 struct alignas(64) ErrorLine {
   std::atomic<uint32_t> error;  // ErrorClass
   uint32_t reserved;
-  char text[kErrorTextBytes - 8];  // zero-terminated
+  uint64_t done_before;             // what `done` said until it was poisoned
+  char text[kErrorTextBytes - 16];  // zero-terminated
 };
 
 // A single-producer single-consumer ring. tail: records written (shim, release; pairs with the

@@ -144,7 +144,7 @@ absl::Status Communicator::BeginFinalize() {
   switch (state()) {
     case State::kReady:
       if (revoked_) return absl::InvalidArgumentError(kRevokedText);
-      MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
+      if (!FailedAfterItsWork()) MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
       break;
     case State::kFinalizing:
     case State::kFinalized:
@@ -173,6 +173,13 @@ absl::Status Communicator::AwaitFinalized() {
     if (state() == State::kFinalizing) FinishFinalize(std::move(reply));
   }
   return Failure();
+}
+
+bool Communicator::FailedAfterItsWork() const {
+  const wire::ErrorLine& failure = page_->region().failure;
+  // The acquire load makes done_before visible.
+  return failure.error.load(std::memory_order_acquire) != 0 &&
+         submit_side_->ring.last_sequence() <= failure.done_before;
 }
 
 void Communicator::FinishFinalize(absl::StatusOr<Reply> reply) {
@@ -301,7 +308,7 @@ absl::Status Communicator::Failure() {
       return FailureOf(page_->region());
     case State::kFinalizing:
     case State::kFinalized:
-      return FailureOf(page_->region());
+      return FailedAfterItsWork() ? absl::OkStatus() : FailureOf(page_->region());
     case State::kMade:
     case State::kJoining:
     case State::kOutside:

@@ -84,8 +84,8 @@ class Communicator {
   void ChildJoined(Communicator* child);
 
   // Asks the daemon to let go after all posted work; AwaitFinalized blocks until it has.
-  // kInvalidArgument when that was asked for before; the communicator's failure where it has one:
-  // then there is nothing to flush, and only Abort ends it.
+  // kInvalidArgument when that was asked for before; the communicator's failure where that left
+  // work of this rank undone: then there is nothing to flush, and only Abort ends it.
   absl::Status BeginFinalize();
   absl::Status AwaitFinalized();
 
@@ -173,6 +173,9 @@ class Communicator {
   void AbortChildren();
   void GiveBackStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
+  // The communicator has failed, by other ranks' doing, when all that this one had posted was done.
+  // REQUIRES: nothing is posted meanwhile.
+  bool FailedAfterItsWork() const;
   // Takes a step if the answer is there.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();

@@ -265,6 +265,7 @@ void RankEndpoint::Fail(const absl::Status& why) {
   wire::ErrorLine& line = region().failure;
   const std::string text(why.message());
   std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);
+  line.done_before = region().done.value.load(std::memory_order_relaxed);
   // Pairs with the acquire load of ncclCommGetAsyncError: text first.
   line.error.store(static_cast<uint32_t>(ToErrorClass(why)), std::memory_order_release);
   Poison();

@@ -223,6 +223,16 @@ TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesTheStreams) {
   EXPECT_EQ(page().done.value.load(), wire::kFencePoison);
 }
 
+TEST_F(RankEndpointTest, AFailureSaysHowFarTheWorkHadCome) {
+  for (uint64_t n = 1; n <= 3; ++n) Push(Call(n));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NE(*endpoint_->Front(), nullptr);
+    endpoint_->Complete();
+  }
+  endpoint_->Fail(absl::UnavailableError("gone"));
+  EXPECT_EQ(page().failure.done_before, 2u);
+}
+
 TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);

@@ -422,6 +422,7 @@ void FakeDaemon::FailRank(int rank, wire::ErrorClass error, const std::string& t
   std::lock_guard lock(mutex_);
   Member& member = *comms_.back()->members.at(rank);
   std::strcpy(member.region().failure.text, text.c_str());
+  member.region().failure.done_before = member.region().done.value.load();
   member.region().failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
   wire::SignalFence(member.region().done, wire::kFencePoison);
 }

@@ -55,7 +55,6 @@ class FakeDaemon {
     int rank;
     SharedRegion memory;
     uint64_t head = 0;
-    uint64_t done = 0;
     std::deque<std::pair<uint32_t, uint64_t>> fences;  // slot, value: to be seen before going on
     std::deque<wire::WorkRecord> posted;
     uint64_t destroy_request = 0;

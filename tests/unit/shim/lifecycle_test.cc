@@ -373,6 +373,28 @@ TEST_F(Lifecycle, FailureOfAPeerShowsInAsyncErrorAndSticks) {
   comms_.erase(comms_.begin());
 }
 
+// A rank whose work is done leaves as if nothing had happened: others may have given up meanwhile.
+TEST_F(Lifecycle, FinalizeFlushesNothingWhereAPeerFailedLater) {
+  MakeRanks(2);
+  CUstream stream = Stream();
+  ncclGroupStart();
+  for (ncclComm_t comm : comms_) EXPECT_EQ(Reduce(comm, stream), ncclSuccess);
+  ncclGroupEnd();
+  EXPECT_TRUE(Synchronize(stream));
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 was aborted");
+  EXPECT_EQ(AsyncError(comms_[0]), ncclRemoteError);
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+  comms_.erase(comms_.begin());
+}
+
+TEST_F(Lifecycle, FinalizeTellsOfWorkThatAFailureLeftUndone) {
+  MakeRanks(2);
+  ASSERT_EQ(Reduce(comms_[0], Stream()), ncclSuccess);
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 was aborted");
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
+}
+
 TEST_F(Lifecycle, DeathOfTheDaemonReleasesEverything) {
   MakeRanks(2);
   CUstream stream = Stream();
