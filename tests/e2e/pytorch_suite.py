@@ -98,7 +98,7 @@ class Table(unittest.TestResult):
 
 
 def chosen(options):
-    names = unittest.TestLoader().getTestCaseNames(Suite)
+    names = [name for name in unittest.TestLoader().getTestCaseNames(Suite) if name not in options.without]
     if options.tests:
         return [name for name in names if name in options.tests]
     return names[options.offset::options.every]
@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--every", type=int, default=1, help="take one test of so many")
     parser.add_argument("--offset", type=int, default=0, help="and begin with this one")
     parser.add_argument("--tests", nargs="*", help="take these instead")
+    parser.add_argument("--without", nargs="*", default=[], help="leave these out")
     parser.add_argument("--results", required=True, help="the file that receives the outcomes, as JSON")
     options = parser.parse_args()
     table = Table()
