@@ -22,11 +22,15 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
 
 std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUse&)>& is_over) {
   std::vector<uint64_t> ended;
-  std::erase_if(pending_, [&](Pending& pending) {
-    if (!Step(pending, is_over)) return false;
-    ended.push_back(pending.request);
-    return true;
-  });
+  for (size_t i = std::min(pending_.size(), kLookedAtPerTurn); i > 0; --i) {
+    Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    if (Step(pending, is_over)) {
+      ended.push_back(pending.request);
+    } else {
+      pending_.push_back(std::move(pending));
+    }
+  }
   return ended;
 }
 

@@ -11,6 +11,7 @@
 #define MCCS_SERVICE_FRONTEND_BUFFER_RELEASES_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -36,7 +37,9 @@ class BufferReleases {
   // registered, or taken back already.
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
 
-  // The requests whose buffers have gone since, in the order in which they came.
+  // The requests whose buffers have gone since. A turn looks at so many at most, at all of them in
+  // turn: a tenant with thousands that never end costs its neighbours little.
+  static constexpr size_t kLookedAtPerTurn = 64;
   std::vector<uint64_t> Poll(const std::function<bool(const RingUse&)>& is_over);
 
   bool empty() const { return pending_.empty(); }
@@ -53,7 +56,7 @@ class BufferReleases {
   bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over);
 
   BufferRegistry& buffers_;
-  std::vector<Pending> pending_;
+  std::deque<Pending> pending_;  // the next to be looked at first
 };
 
 }  // namespace mccs

@@ -235,10 +235,13 @@ bool RankEndpoint::FrontReady() {
 
 // ---- Buffers that are taken back ----------------------------------------------------------------
 
-uint64_t RankEndpoint::LastUseOf(BufferId id) const {
+uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
   // Pairs with the shim's release store after it has written the records.
   const uint64_t tail = region().tail.load(std::memory_order_acquire);
-  if (failed_ || tail - taken_ > wire::kRingRecords) return 0;
+  const uint64_t posted = tail - taken_;
+  if (failed_ || posted > wire::kRingRecords) return 0;
+  if (posted > *budget) return tail;
+  *budget -= posted;
   uint64_t last = 0;
   for (uint64_t i = taken_; i != tail; ++i) {
     wire::WorkRecord record;

@@ -63,8 +63,9 @@ class RankEndpoint final : public RankPort {
   void Poison();
 
   // How many records must have been taken before none of those that are posted now names the
-  // buffer; 0: none of them does.
-  uint64_t LastUseOf(BufferId id) const;
+  // buffer; 0: none of them does. Looks at `budget` records at most, which it lowers by as many;
+  // where there are more, any of them may name it.
+  uint64_t LastUseOf(BufferId id, size_t* budget) const;
   // True too when no more are taken: the rank's work has failed, or it was let go.
   bool HasTaken(uint64_t records) const {
     return taken_ >= records || failed_ || communicator == nullptr;

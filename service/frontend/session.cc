@@ -15,6 +15,8 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
+constexpr size_t kRecordsPerRelease = 1 << 14;  // looked at for the buffer that is released
+constexpr size_t kRanksPerTurn = 64;            // looked at while releases are pending
 
 }  // namespace
 
@@ -81,7 +83,7 @@ bool Session::PollDirty() {
 
 bool Session::PollReleases() {
   if (releases_.empty()) return false;
-  for (auto& [handle, slot] : ranks_) slot.endpoint->DropFailedCalls();
+  DropSomeFailedCalls();
   const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
     return slot == ranks_.end() || slot->second.endpoint->HasTaken(use.records);
@@ -90,6 +92,16 @@ bool Session::PollReleases() {
     if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
   }
   return !ended.empty();
+}
+
+// They may be what a release waits for.
+void Session::DropSomeFailedCalls() {
+  auto slot = ranks_.upper_bound(last_looked_at_);
+  for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
+    if (slot == ranks_.end()) slot = ranks_.begin();
+    slot->second.endpoint->DropFailedCalls();
+    last_looked_at_ = slot->first;
+  }
 }
 
 bool Session::PrepareSleep() {
@@ -214,8 +226,9 @@ absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, Unique
 absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
   const BufferId id(request.buffer_id);
   std::vector<RingUse> uses;
+  size_t budget = kRecordsPerRelease;
   for (const auto& [handle, slot] : ranks_) {
-    const uint64_t last = slot.endpoint->LastUseOf(id);
+    const uint64_t last = slot.endpoint->LastUseOf(id, &budget);
     if (last > 0) uses.push_back({handle, last});
   }
   const absl::Status begun = releases_.Begin(request.header.request, id, std::move(uses));

@@ -82,6 +82,7 @@ class Session {
   bool PollMessages();
   bool PollDirty();
   bool PollReleases();
+  void DropSomeFailedCalls();
   bool PollRevocations();
   absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
 
@@ -146,7 +147,8 @@ class Session {
   std::vector<PendingSeat> seats_;
   std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
   BufferReleases releases_{buffers_};
-  uint32_t dirty_words_ = 0;  // words of the dirty bitmap that handles in use reach
+  uint32_t last_looked_at_ = 0;  // CommHandle; of DropSomeFailedCalls
+  uint32_t dirty_words_ = 0;     // words of the dirty bitmap that handles in use reach
   TenantMessage message_;
   absl::Status broken_;  // an answer could not be sent
 };

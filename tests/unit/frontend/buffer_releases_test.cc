@@ -16,8 +16,11 @@ class BufferReleasesTest : public RankEndpointTest {
  protected:
   absl::Status Begin(uint64_t request) {
     std::vector<RingUse> uses;
-    if (const uint64_t last = endpoint_->LastUseOf(BufferId(buffer_))) uses.push_back({0, last});
+    if (const uint64_t last = LastUse()) uses.push_back({0, last});
     return releases_.Begin(request, BufferId(buffer_), std::move(uses));
+  }
+  uint64_t LastUse(size_t budget = 1000) {
+    return endpoint_->LastUseOf(BufferId(buffer_), &budget);
   }
   std::vector<uint64_t> Poll() {
     return releases_.Poll([this](const RingUse& use) { return endpoint_->HasTaken(use.records); });
@@ -63,7 +66,7 @@ TEST_F(BufferReleasesTest, AFactorOnTheDeviceIsAUse) {
   call.send.id = call.recv.id = buffer_ + 1;
   call.scalar_buffer = {.id = buffer_, .reserved = 0, .offset = 0};
   Push(call);
-  EXPECT_EQ(endpoint_->LastUseOf(BufferId(buffer_)), 1u);
+  EXPECT_EQ(LastUse(), 1u);
 }
 
 TEST_F(BufferReleasesTest, ASecondReleaseIsRefused) {
@@ -86,9 +89,37 @@ TEST_F(BufferReleasesTest, WorkThatFailedIsNotWaitedFor) {
   EXPECT_THAT(Poll(), ElementsAre(7));
 }
 
+TEST_F(BufferReleasesTest, WhatIsTooMuchToLookAtCountsAsAUse) {
+  endpoint_->communicator = some_communicator_;
+  auto other = Call(1);
+  other.send.id = other.recv.id = buffer_ + 1;
+  for (int i = 0; i < 3; ++i) Push(other);
+  EXPECT_EQ(LastUse(3), 0u);
+  EXPECT_EQ(LastUse(2), 3u);
+}
+
+TEST_F(BufferReleasesTest, ATurnLooksAtSomeAndTheNextAtTheOthers) {
+  constexpr size_t kMany = 2 * BufferReleases::kLookedAtPerTurn + 1;
+  std::vector<BufferId> ids;
+  for (size_t i = 0; i < kMany; ++i) {
+    const LocalImporter::Handle handle = importer_->Register(memory_, 7);
+    const BufferExport offer{.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7};
+    ids.push_back(*buffers_->Register(offer));
+    ASSERT_TRUE(releases_.Begin(i, ids.back(), {{.rank = 0, .records = 1}}).ok());
+  }
+  const auto poll = [&](bool over) {
+    return releases_.Poll([over](const RingUse&) { return over; }).size();
+  };
+  for (int turn = 0; turn < 5; ++turn) EXPECT_EQ(poll(false), 0u);
+  EXPECT_EQ(poll(true), BufferReleases::kLookedAtPerTurn);
+  EXPECT_EQ(poll(true), BufferReleases::kLookedAtPerTurn);
+  EXPECT_EQ(poll(true), 1u);
+  EXPECT_TRUE(releases_.empty());
+}
+
 TEST_F(BufferReleasesTest, ARingThatLiesAboutItsLengthIsNotRead) {
   page().tail.store(wire::kRingRecords * 1000);
-  EXPECT_EQ(endpoint_->LastUseOf(BufferId(buffer_)), 0u);
+  EXPECT_EQ(LastUse(), 0u);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ class RankEndpointTest : public testing::Test {
  protected:
   RankEndpointTest() {
     auto importer = std::make_unique<LocalImporter>();
+    importer_ = importer.get();
     const LocalImporter::Handle handle = importer->Register(memory_, 7);
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
     buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
@@ -62,6 +63,7 @@ class RankEndpointTest : public testing::Test {
   std::string Refusal() { return std::string(endpoint_->Front().status().message()); }
 
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  LocalImporter* importer_ = nullptr;
   std::unique_ptr<CpuDevice> device_;
   BufferQuota quota_{BufferLimits{}};
   std::unique_ptr<BufferRegistry> buffers_;
