@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""libnccl.so.2 as a file: what it shows to a program and what it brings along."""
+"""libnccl.so.2 and libmccs-frees.so as files: what they show to a program and what they bring along."""
 import subprocess
 import unittest
 
@@ -30,6 +30,24 @@ class Library(unittest.TestCase):
         needed = output_of("ldd", self.library)
         for foreign in ("libstdc++", "grpc", "protobuf", "absl", "spdlog"):
             self.assertNotIn(foreign, needed)
+
+
+class LibraryOfFrees(unittest.TestCase):
+    def setUp(self):
+        need("../lib/libmccs-frees.so")
+        self.library = str(LIB / "libmccs-frees.so")
+
+    def test_stands_before_frees_and_before_who_hands_their_addresses_out(self):
+        names = [line.split()[-1] for line in output_of("nm", "-D", "--defined-only", self.library).splitlines()]
+        self.assertEqual(sorted(names), [
+            "cuGetProcAddress_v2", "cuMemFree_v2", "cuMemUnmap", "cudaFree", "cudaGetDriverEntryPoint",
+            "cudaGetDriverEntryPointByVersion", "cudaGetDriverEntryPointByVersion_ptsz",
+            "cudaGetDriverEntryPoint_ptsz", "mccs_frees_listen"])
+
+    def test_needs_nothing_but_libc(self):
+        needed = [line.split("[")[1].rstrip("]") for line in output_of("readelf", "-d", self.library).splitlines()
+                  if "(NEEDED)" in line]
+        self.assertEqual(needed, ["libc.so.6"])
 
 
 if __name__ == "__main__":
