@@ -62,6 +62,11 @@ class Lifetime(unittest.TestCase):
         self.assertEqual(len(times), 2, job.output)
         self.assertLess(max(times), 10)
 
+    def test_leases_that_end_all_the_time_hurt_no_call(self):
+        result = self.lab.run(program("conformance"), "--random", "--seeds", 40,
+                              env=environment(MCCS_EXPORT_LEASE="0.002"))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
+
     def test_a_free_waits_for_the_operation_that_uses_the_memory(self):
         job = self.start("early", 3, memory=ROOM_FOR_ONE)
         self.assert_done(job)
