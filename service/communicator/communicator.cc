@@ -175,6 +175,13 @@ void Communicator::Activate() {
                                         .patience_ns = patience_ns_,
                                         .look = [this] { return LookAtLocals(); }});
   StartMessages();
+  message_watcher_.emplace(
+      MessageWatcher::Options{.log = env_.log,
+                              .name = FormatCommId(id()),
+                              .patience_ns = patience_ns_,
+                              .host_of = [members = &*formation_.members](Rank rank) {
+                                return members->HostName(members->layout.HostOf(rank));
+                              }});
   state_ = State::kActive;
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
@@ -219,11 +226,19 @@ bool Communicator::PollActive() {
     Fail(status);
     return true;
   }
-  if (watcher_->Poll(env_.access.clock->Now(), loop_->completed() + 1, loop_->wants_more())) {
-    reporter_.Report(work(), failure_, watcher_->held_up());
-  }
-  reporter_.Poll(work(), watcher_->held_up());
+  LookForHangs();
+  reporter_.Poll(work(), held_up_);
   return moved;
+}
+
+void Communicator::LookForHangs() {
+  const MonotonicNs now = env_.access.clock->Now();
+  bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->wants_more());
+  news |= message_watcher_->Poll(now, *messages_);
+  if (!news) return;
+  const bool both = !watcher_->held_up().empty() && !message_watcher_->held_up().empty();
+  held_up_ = absl::StrCat(watcher_->held_up(), both ? "; " : "", message_watcher_->held_up());
+  reporter_.Report(work(), failure_, held_up_);
 }
 
 peer::Entered Communicator::LookAtLocals() const {
@@ -427,7 +442,7 @@ MonotonicNs Communicator::NextDeadline() const {
       return forming_->NextDeadline();
     case State::kActive:
       return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
-                       watcher_->NextDeadline()});
+                       watcher_->NextDeadline(), message_watcher_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
       return closing_deadline_ != 0 ? closing_deadline_ : kNever;

@@ -30,6 +30,7 @@
 #include "service/communicator/rank_port.h"
 #include "service/communicator/reporter.h"
 #include "service/communicator/splits.h"
+#include "service/messages/message_watcher.h"
 
 namespace mccs {
 
@@ -126,6 +127,7 @@ class Communicator {
   // Whether the local ranks have entered the operation that runs or comes next.
   peer::Entered LookAtLocals() const;
   void StartMessages();
+  void LookForHangs();
 
   void Fail(const absl::Status& why, bool tell_others = true);
   void Depart(LocalRank& local, const std::string& why);
@@ -149,6 +151,8 @@ class Communicator {
   const int64_t patience_ns_;              // of the hang watcher
   std::optional<HangWatcher> watcher_;     // from kActive on
   std::unique_ptr<MessageLoop> messages_;  // as long as loop_
+  std::optional<MessageWatcher> message_watcher_;
+  std::string held_up_;  // what the watchers say
   Departures departures_;
   Splits splits_;
   absl::Status failure_;

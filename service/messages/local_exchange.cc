@@ -70,6 +70,13 @@ bool LocalExchange::Advance(Copy& copy, bool* moved) {
   return idle && copy.submitted == bytes;
 }
 
+void LocalExchange::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+  for (const auto& [pair, waiting] : waiting_) {
+    if (!waiting.sends.empty()) unanswered.push_back(waiting.sends.front());
+    if (!waiting.receives.empty()) unanswered.push_back(waiting.receives.front());
+  }
+}
+
 const OpenMessage* LocalExchange::WaitingFor(Rank rank) const {
   for (const auto& [pair, waiting] : waiting_) {
     if (pair.destination == rank && !waiting.sends.empty()) return &waiting.sends.front();

@@ -36,6 +36,8 @@ class LocalExchange {
   bool copying() const { return !copies_.empty(); }
   // No copy is in the device's hands.
   bool quiescent() const { return in_flight_ == 0; }
+  // Appends the oldest call of each pair that waits for the other end's.
+  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call that waits for one of `rank`, which will make none; null: there is none.
   const OpenMessage* WaitingFor(Rank rank) const;
 

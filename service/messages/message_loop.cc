@@ -1,6 +1,7 @@
 #include "service/messages/message_loop.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -106,6 +107,19 @@ bool MessageLoop::wants_more() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const LocalRank& local) {
     return local.port != nullptr && local.port->HasMessages();
   });
+}
+
+std::vector<OpenMessage> MessageLoop::Unanswered() const {
+  std::vector<OpenMessage> unanswered;
+  local_.AddUnanswered(unanswered);
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) peer->AddUnanswered(unanswered);
+  }
+  std::sort(unanswered.begin(), unanswered.end(), [](const OpenMessage& a, const OpenMessage& b) {
+    return std::make_tuple(a.pair.source, a.pair.destination, a.call->kind) <
+           std::make_tuple(b.pair.source, b.pair.destination, b.call->kind);
+  });
+  return unanswered;
 }
 
 // ---- Ranks that leave ---------------------------------------------------------------------------

@@ -59,6 +59,10 @@ class MessageLoop {
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
 
+  // Of each pair of ranks, the oldest call of a local one that waits for its other end; a receive
+  // of another host's does so until its first bytes are there.
+  std::vector<OpenMessage> Unanswered() const;
+
   // What `rank`, a local one, has posted so far.
   std::vector<MessageCount> CountsOf(Rank rank) const;
   // The call that waits in vain for `rank`, which left after it had posted `counts`; empty: none.

@@ -183,6 +183,20 @@ bool PeerMessages::Post(const ConstMemRef& piece, const MessageTag& tag, SliceNu
   return true;
 }
 
+// ---- What waits ---------------------------------------------------------------------------------
+
+void PeerMessages::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+  for (const auto& [pair, outgoing] : outgoing_) {
+    if (!outgoing.sends.empty()) unanswered.push_back(outgoing.sends.front());
+  }
+  for (const auto& [pair, receives] : incoming_) {
+    const auto first = std::find_if(receives.begin(), receives.end(), [](const Receive& receive) {
+      return !receive.done && receive.landed == 0;
+    });
+    if (first != receives.end()) unanswered.push_back(first->message);
+  }
+}
+
 // ---- Ranks that have left -----------------------------------------------------------------------
 
 const OpenMessage* PeerMessages::Unanswered(Rank rank,

@@ -50,6 +50,8 @@ class PeerMessages final : private SliceSink {
   bool busy() const {
     return !announcements_.empty() || !transfers_.empty() || !unacknowledged_.empty();
   }
+  // Appends the oldest call of each pair that waits for the other end's.
+  void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call that `rank`, which has posted `counts` and will post no more, leaves without its other
   // end; null: there is none.
   const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;

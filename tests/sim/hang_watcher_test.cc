@@ -132,5 +132,63 @@ TEST(SimHangWatcher, OneHostAloneWatchesItself) {
               HasSubstr("rank 1 waits for ranks 0, 2 on h0, which have not called it"));
 }
 
+// ---- Sends and receives -------------------------------------------------------------------------
+
+TEST(SimHangWatcher, NamesTheRankThatSendsNothingAndTheOneThatHasNoReceive) {
+  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1, 1}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(0, {.sends = false, .peer = 1, .at = 0, .count = 10});
+  job.Post(2, {.sends = true, .peer = 1, .at = 0, .count = 20});
+  world.RunFor(kPatienceNs - kASecondNs);
+  for (int h = 0; h < 2; ++h) EXPECT_EQ(HeldUpAt(world, h), "");
+  world.RunFor(4 * kASecondNs);
+  const std::string receives =
+      "rank 0 waits for rank 1 on h1, which has sent nothing for recv #1 of rank 0 from rank 1 "
+      "count 10 type float32";
+  const std::string sends =
+      "rank 2 waits for rank 1 on h1, which has no receive for send #1 of rank 2 to rank 1 count "
+      "20 type float32";
+  EXPECT_EQ(HeldUpAt(world, 0), receives);
+  EXPECT_EQ(HeldUpAt(world, 1), sends);
+  EXPECT_EQ(LinesWith(world, 0, receives), 1u);
+  EXPECT_EQ(LinesWith(world, 1, sends), 1u);
+  job.Post(1, {.sends = true, .peer = 0, .at = 0, .count = 10, .more = true});
+  job.Post(1, {.sends = false, .peer = 2, .at = 0, .count = 20});
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  world.RunFor(kASecondNs);
+  for (int h = 0; h < 2; ++h) {
+    EXPECT_EQ(HeldUpAt(world, h), "");
+    EXPECT_EQ(LinesWith(world, h, "get on again"), 1u);
+  }
+}
+
+// Others' messages between the same hosts go on all the while.
+TEST(SimHangWatcher, AMessageThatWaitsBesideOthersThatGetOnIsNamed) {
+  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 0, 1, 1}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(0, {.sends = true, .peer = 2, .at = 0, .count = 5});
+  for (int64_t second = 0; second < 14; ++second) {
+    job.Post(1, {.sends = true, .peer = 3, .at = 0, .count = kCount});
+    job.Post(3, {.sends = false, .peer = 1, .at = 0, .count = kCount});
+    world.RunFor(kASecondNs);
+  }
+  EXPECT_THAT(HeldUpAt(world, 0), HasSubstr("rank 0 waits for rank 2 on h1"));
+  EXPECT_EQ(HeldUpAt(world, 1), "");
+}
+
+TEST(SimHangWatcher, AMessageWithinAHostIsNamedToo) {
+  SimWorld world({.seed = 6, .hosts = 1, .network = {}});
+  SimJob job(world, {0, 0}, 64 << 10);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(1, {.sends = false, .peer = 0, .at = 0, .count = 5});
+  world.RunFor(kPatienceNs + 4 * kASecondNs);
+  EXPECT_THAT(HeldUpAt(world, 0), HasSubstr("rank 1 waits for rank 0 on h0, which has sent"));
+}
+
 }  // namespace
 }  // namespace mccs

@@ -1,0 +1,89 @@
+#include "service/messages/message_watcher.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kLooksPerPatience = 4;
+// How soon the same sentence stands in the log again.
+constexpr int64_t kRepeatNs = 60 * kNsPerSec;
+constexpr size_t kMaxNamedCalls = 8;
+
+bool Sends(const OpenMessage& message) { return message.call->kind == OpKind::kSend; }
+
+}  // namespace
+
+bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
+  if (!messages.wants_more()) {
+    look_at_ = 0;
+    waiting_.clear();
+    if (held_up_.empty()) return false;
+    options_.log->Info("communicator ", options_.name, ": sends and receives get on again");
+    held_up_.clear();
+    return true;
+  }
+  if (now < look_at_) return false;
+  look_at_ = now + options_.patience_ns / kLooksPerPatience;
+  const std::vector<OpenMessage> unanswered = messages.Unanswered();
+  Look(now, unanswered);
+  std::string held_up = Describe(now, unanswered);
+  if (held_up == held_up_) {
+    Say(now);
+    return false;
+  }
+  held_up_ = std::move(held_up);
+  Say(now);
+  return true;
+}
+
+MonotonicNs MessageWatcher::NextDeadline() const {
+  return look_at_ != 0 ? look_at_ : std::numeric_limits<MonotonicNs>::max();
+}
+
+// What waited at the last look, and still does, has waited since then.
+void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered) {
+  const std::vector<Waiting> before = std::exchange(waiting_, {});
+  for (const OpenMessage& message : unanswered) {
+    const auto known = std::find_if(before.begin(), before.end(), [&](const Waiting& other) {
+      return other.pair == message.pair && other.sends == Sends(message) &&
+             other.number == message.number;
+    });
+    waiting_.push_back({.pair = message.pair,
+                        .sends = Sends(message),
+                        .number = message.number,
+                        .since = known == before.end() ? now : known->since});
+  }
+}
+
+std::string MessageWatcher::Describe(MonotonicNs now,
+                                     const std::vector<OpenMessage>& unanswered) const {
+  std::string text;
+  size_t named = 0;
+  for (size_t i = 0; i < unanswered.size(); ++i) {
+    if (now - waiting_[i].since < options_.patience_ns || ++named > kMaxNamedCalls) continue;
+    const bool sends = waiting_[i].sends;
+    const Rank own = sends ? waiting_[i].pair.source : waiting_[i].pair.destination;
+    const Rank other = sends ? waiting_[i].pair.destination : waiting_[i].pair.source;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", own.value(), " waits for rank ",
+                    other.value(), " on ", options_.host_of(other), ", which has ",
+                    sends ? "no receive for " : "sent nothing for ", mccs::Describe(unanswered[i]));
+  }
+  if (named > kMaxNamedCalls) {
+    absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more sends and receives wait");
+  }
+  return text;
+}
+
+void MessageWatcher::Say(MonotonicNs now) {
+  if (held_up_.empty() || (held_up_ == said_ && now < say_again_at_)) return;
+  said_ = held_up_;
+  say_again_at_ = now + kRepeatNs;
+  options_.log->Warning("communicator ", options_.name, ": ", held_up_);
+}
+
+}  // namespace mccs

@@ -1,0 +1,64 @@
+// Notices that a send or receive waits long for its other end, and says which ranks wait for which.
+// Each host watches the calls of its own ranks: it knows what has come for them, so nobody is
+// asked. Looks a few times per patience, so a call is named when it has waited between one and one
+// and a quarter of it.
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks.
+#ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
+#define MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "service/messages/message_loop.h"
+
+namespace mccs {
+
+class MessageWatcher {
+ public:
+  struct Options {
+    Log* log;
+    std::string name;  // of the communicator, in the log
+    int64_t patience_ns;
+    std::function<std::string(Rank)> host_of;  // its name, for texts
+  };
+
+  // LIFETIME: the log outlives this.
+  explicit MessageWatcher(Options options) : options_(std::move(options)) {}
+
+  // True when held_up() has changed.
+  bool Poll(MonotonicNs now, const MessageLoop& messages);
+
+  // Which ranks of this host wait for whom; empty when messages get on.
+  const std::string& held_up() const { return held_up_; }
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const;
+
+ private:
+  struct Waiting {
+    RankPair pair;
+    bool sends;
+    uint64_t number;
+    MonotonicNs since;
+  };
+
+  void Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered);
+  std::string Describe(MonotonicNs now, const std::vector<OpenMessage>& unanswered) const;
+  void Say(MonotonicNs now);
+
+  const Options options_;
+  MonotonicNs look_at_ = 0;  // 0: no rank waits
+  // In the order of the last look.
+  std::vector<Waiting> waiting_;
+  std::string held_up_;
+  std::string said_;  // in the log
+  MonotonicNs say_again_at_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
