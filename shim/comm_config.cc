@@ -1,11 +1,16 @@
 #include "shim/comm_config.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/config_field.h"
+#include "shim/diagnostics.h"
 #include "shim/environment.h"
 
 namespace mccs::shim {
@@ -59,6 +64,27 @@ absl::Status CheckFields(const ncclConfig_t& config) {
   return CheckBounds(least, most);
 }
 
+// What the program asks for, one line each, in NCCL's words: programs look for them.
+void SayWhatIsAsked(const ncclConfig_t& config) {
+  if (!Shows(Verbosity::kInfo)) return;
+  const std::pair<const char*, int> numbers[] = {
+      {"Blocking", config.blocking},         {"CGA cluster size", config.cgaClusterSize},
+      {"Min CTAs", config.minCTAs},          {"Max CTAs", config.maxCTAs},
+      {"Split share", config.splitShare},    {"Shrink share", config.shrinkShare},
+      {"Traffic class", config.trafficClass}};
+  for (const auto& [name, value] : numbers) {
+    if (value == NCCL_CONFIG_UNDEF_INT) continue;
+    Say(Verbosity::kInfo, absl::StrCat("ncclConfig_t asks for: ", name, " ", value));
+  }
+  if (config.netName == nullptr) return;
+  // The daemons' lanes are TCP sockets.
+  Say(Verbosity::kInfo,
+      strcasecmp(config.netName, "Socket") == 0
+          ? std::string("Using network Socket between the daemons of different hosts")
+          : absl::StrCat("ncclConfig_t asks for: network ", config.netName,
+                         "; it is not taken, as the daemon moves the data"));
+}
+
 }  // namespace
 
 absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config) {
@@ -67,6 +93,7 @@ absl::StatusOr<CommConfig> ReadCommConfig(const ncclConfig_t* config) {
   if (config != nullptr) {
     MCCS_ASSIGN_OR_RETURN(const ncclConfig_t known, CopyKnownFields(*config));
     MCCS_RETURN_IF_ERROR(CheckFields(known));
+    SayWhatIsAsked(known);
     if (known.blocking != NCCL_CONFIG_UNDEF_INT) read.blocking = known.blocking != 0;
     Hints& hints = read.hints;
     if (known.minCTAs != NCCL_CONFIG_UNDEF_INT && hints.min_channels == 0) {

@@ -19,7 +19,9 @@ constexpr char kRevokedText[] =
     "the communicator was revoked by ncclCommRevoke: it can be split, shrunk, grown, destroyed and "
     "aborted, nothing else";
 
-absl::Status Revoked() { return absl::FailedPreconditionError(kRevokedText); }
+constexpr char kShrunkText[] =
+    "the work of the communicator was ended by ncclCommShrink with NCCL_SHRINK_ABORT: it can be "
+    "split, shrunk, grown, destroyed and aborted, nothing else";
 
 }  // namespace
 
@@ -31,6 +33,10 @@ Communicator::Communicator(std::shared_ptr<Session> session, JoinOptions options
       registrations_(session_->buffers) {}
 
 Communicator::~Communicator() {
+  if (link_to_parent_ != nullptr) {
+    std::lock_guard lock(link_to_parent_->mutex);
+    link_to_parent_->child = nullptr;
+  }
   if (state() == State::kJoining) session_->client->Forget(request_);
   if (page_ == nullptr) return;
   GiveBackStaging();
@@ -129,6 +135,26 @@ void Communicator::ChildJoined(Communicator* child) {
   std::erase(joining_children_, child);
 }
 
+void Communicator::ChildBegins(Communicator* child) {
+  child->link_to_parent_ = std::make_shared<ChildLink>();
+  child->link_to_parent_->child = child;
+  std::lock_guard lock(children_mutex_);
+  begun_children_.push_back(child->link_to_parent_);
+  children_begun_.store(true, std::memory_order_relaxed);
+}
+
+bool Communicator::ChildrenJoin() {
+  std::lock_guard lock(children_mutex_);
+  std::erase_if(begun_children_, [](const std::shared_ptr<ChildLink>& link) {
+    std::lock_guard link_lock(link->mutex);
+    if (link->child == nullptr) return true;
+    link->child->Progress();
+    return link->child->state() != State::kJoining;
+  });
+  children_begun_.store(!begun_children_.empty(), std::memory_order_relaxed);
+  return !begun_children_.empty();
+}
+
 void Communicator::AbortChildren() {
   std::lock_guard lock(children_mutex_);
   for (Communicator* child : joining_children_) child->Abort();
@@ -143,8 +169,10 @@ absl::Status Communicator::BeginFinalize() {
   std::lock_guard lock(control_mutex_);
   switch (state()) {
     case State::kReady:
-      if (revoked_) return absl::InvalidArgumentError(kRevokedText);
-      if (!FailedAfterItsWork()) MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
+      if (ended_ == kRevokedText) return absl::InvalidArgumentError(kRevokedText);
+      if (ended_ == nullptr && !FailedAfterItsWork()) {
+        MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
+      }
       break;
     case State::kFinalizing:
     case State::kFinalized:
@@ -200,8 +228,9 @@ absl::StatusOr<uint64_t> Communicator::SendAbort() {
 
 absl::Status Communicator::Revoke() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (revoked_.exchange(true)) {
-    return absl::InvalidArgumentError("the communicator was revoked before");
+  const char* before = nullptr;
+  if (!ended_.compare_exchange_strong(before, kRevokedText)) {
+    return absl::InvalidArgumentError(before);
   }
   wire::CommRevoke message{};
   message.comm_handle = handle_;
@@ -209,6 +238,11 @@ absl::Status Communicator::Revoke() {
   if (request.ok()) (void)session_->client->Await(*request, kAbortTime);
   FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, kRevokedText);
   return absl::OkStatus();
+}
+
+void Communicator::EndedByShrink() {
+  const char* before = nullptr;
+  ended_.compare_exchange_strong(before, kShrunkText);
 }
 
 absl::Status Communicator::Suspend() {
@@ -292,7 +326,10 @@ ncclResult_t Communicator::AsyncResult() {
   if (state() == State::kReady) [[likely]] {
     const auto error = static_cast<wire::ErrorClass>(
         page_->region().failure.error.load(std::memory_order_acquire));
-    return error == wire::ErrorClass::kNone || revoked_ ? ncclSuccess : ResultOf(error);
+    if (error != wire::ErrorClass::kNone && ended_ == nullptr) return ResultOf(error);
+    if (!children_begun_.load(std::memory_order_relaxed)) [[likely]]
+      return ncclSuccess;
+    return ChildrenJoin() ? ncclInProgress : ncclSuccess;
   }
   Progress();
   if (const State now = state(); now == State::kJoining || now == State::kFinalizing) {
@@ -304,11 +341,12 @@ ncclResult_t Communicator::AsyncResult() {
 absl::Status Communicator::Failure() {
   switch (state()) {
     case State::kReady:
-      if (revoked_) return Revoked();
+      if (const char* ended = ended_.load()) return absl::FailedPreconditionError(ended);
       return FailureOf(page_->region());
     case State::kFinalizing:
     case State::kFinalized:
-      return FailedAfterItsWork() ? absl::OkStatus() : FailureOf(page_->region());
+      if (ended_ != nullptr || FailedAfterItsWork()) return absl::OkStatus();
+      return FailureOf(page_->region());
     case State::kMade:
     case State::kJoining:
     case State::kOutside:
@@ -348,7 +386,9 @@ absl::Status Communicator::CheckReady() {
 
 absl::Status Communicator::CheckUsable() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (revoked_.load(std::memory_order_relaxed)) return Revoked();
+  if (const char* ended = ended_.load(std::memory_order_relaxed)) {
+    return absl::FailedPreconditionError(ended);
+  }
   if (suspended_.load(std::memory_order_relaxed)) {
     return absl::FailedPreconditionError(
         "the communicator is suspended: call ncclCommResume before it is used");
@@ -358,7 +398,7 @@ absl::Status Communicator::CheckUsable() {
 
 absl::Status Communicator::CheckParent(bool failed_too) {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  return failed_too || revoked_ ? absl::OkStatus() : FailureOf(page_->region());
+  return failed_too || ended_ != nullptr ? absl::OkStatus() : FailureOf(page_->region());
 }
 
 bool Communicator::finalized_or_finalizing() const {

@@ -82,6 +82,9 @@ class Communicator {
   // ChildJoined follows.
   void ChildJoins(Communicator* child);
   void ChildJoined(Communicator* child);
+  // A child that nobody waits for, and whose handle is out: until it has joined, AsyncResult is in
+  // progress here too, which is where PyTorch looks.
+  void ChildBegins(Communicator* child);
 
   // Asks the daemon to let go after all posted work; AwaitFinalized blocks until it has.
   // kInvalidArgument when that was asked for before; the communicator's failure where that left
@@ -93,6 +96,8 @@ class Communicator {
   // kFailedPrecondition, and other communicators can still be made of this one. Returns as Abort
   // does. Errors: kInvalidArgument where there is no work to end.
   absl::Status Revoke();
+  // The same for who shrinks it with NCCL_SHRINK_ABORT: the daemon has ended the work already.
+  void EndedByShrink();
 
   // Operations are kFailedPrecondition until Resume, and staging memory that no work uses any more
   // is freed; operations take it anew. kInvalidArgument when that is so already.
@@ -171,6 +176,7 @@ class Communicator {
   void FinishJoin(absl::StatusOr<Reply> reply);
   absl::StatusOr<State> EnterCommunicator(Reply reply);
   void AbortChildren();
+  bool ChildrenJoin();
   void GiveBackStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
   // The communicator has failed, by other ranks' doing, when all that this one had posted was done.
@@ -195,7 +201,7 @@ class Communicator {
   uint64_t request_ = 0;  // the one that is outstanding, while joining or finalizing
   absl::Status failure_;  // why kFailed, kAborted
 
-  std::atomic<bool> revoked_{false};
+  std::atomic<const char*> ended_{nullptr};  // what is said of work that was ended on purpose
   std::atomic<bool> suspended_{false};
   std::atomic<bool> let_go_{false};  // by Abort: the daemon touches our memory no more
 
@@ -203,8 +209,17 @@ class Communicator {
   uint32_t handle_ = 0;              // the daemon's name for us
   std::unique_ptr<FencePage> page_;  // from kReady on
 
-  std::mutex children_mutex_;
+  // Shared by parent and child, as either may be destroyed first.
+  struct ChildLink {
+    std::mutex mutex;
+    Communicator* child;  // null when it is gone
+  };
+
+  std::mutex children_mutex_;  // before ChildLink::mutex, and both before control_mutex_
   std::vector<Communicator*> joining_children_;
+  std::vector<std::shared_ptr<ChildLink>> begun_children_;
+  std::atomic<bool> children_begun_{false};  // whether to look into begun_children_
+  std::shared_ptr<ChildLink> link_to_parent_;
 
   std::mutex submit_mutex_;
   std::optional<SubmitSide> submit_side_;

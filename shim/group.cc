@@ -74,7 +74,8 @@ absl::Status Group::AddBirth(Birth birth) {
                     .where = birth.where,
                     .blocking = birth.blocking,
                     .outside = birth.outside,
-                    .parent = std::move(birth.parent)});
+                    .parent = std::move(birth.parent),
+                    .ends_parent = birth.ends_parent});
   return absl::OkStatus();
 }
 
@@ -90,6 +91,7 @@ absl::Status Group::RunInits(bool* in_progress) {
   std::vector<InitJob> jobs = std::exchange(inits_, {});
   for (InitJob& job : jobs) {
     note(job.comm->Join());
+    if (job.ends_parent) job.parent->EndedByShrink();
     if (job.blocking && job.parent) job.parent->ChildJoins(job.comm.get());
   }
   for (InitJob& job : jobs) {
@@ -97,6 +99,7 @@ absl::Status Group::RunInits(bool* in_progress) {
       *in_progress = true;
       // Its outcome, good or bad, is in ncclCommGetAsyncError; the handle stays.
       if (job.outside) job.Drop();
+      if (!job.outside && job.parent) job.parent->ChildBegins(job.comm.get());
       if (!job.outside) *job.where = job.handle;
       continue;
     }

@@ -44,11 +44,12 @@ class Group {
   // A communicator that is to come.
   struct Birth {
     std::unique_ptr<Communicator> comm;
-    ncclComm_t* where;     // gets the handle; NULL again where there will be none
-    bool blocking;         // the outermost end waits until it is ready
-    bool shown_at_once;    // `*where` is set now, else when it is ready (or its join has begun)
-    bool outside = false;  // a rank without a color: `*where` stays NULL
-    CommRef parent = {};   // whose Abort ends the join too
+    ncclComm_t* where;         // gets the handle; NULL again where there will be none
+    bool blocking;             // the outermost end waits until it is ready
+    bool shown_at_once;        // `*where` is set now, else when it is ready (or its join has begun)
+    bool outside = false;      // a rank without a color: `*where` stays NULL
+    CommRef parent = {};       // whose Abort ends the join too
+    bool ends_parent = false;  // NCCL_SHRINK_ABORT
   };
 
   // Each adds one task; REQUIRES: open(). kInvalidArgument: communicators that are waited for and
@@ -71,6 +72,7 @@ class Group {
     bool blocking;
     bool outside;
     CommRef parent;
+    bool ends_parent;
     // Takes the handle back.
     void Drop();
   };

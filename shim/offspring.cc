@@ -116,7 +116,9 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
   message.flags = 0;
   if (abort) message.flags = wire::kShrinkAbort;
   options.message = message;
-  return group.AddBirth(BirthOf(call, std::move(parent), std::move(options)));
+  Group::Birth birth = BirthOf(call, std::move(parent), std::move(options));
+  birth.ends_parent = abort;
+  return group.AddBirth(std::move(birth));
 }
 
 absl::Status FillGrowId(ncclComm_t comm, ncclUniqueId* id) {

@@ -137,6 +137,36 @@ TEST_F(Offspring, ASplitOfNonBlockingCommunicatorsReturnsAtOnce) {
   ExpectSum({children_[0], children_[1]}, 3);
 }
 
+// Programs wait for the parent before they use the child, and may destroy either first.
+TEST_F(Offspring, AParentIsInProgressUntilAChildThatNobodyWaitsForHasJoined) {
+  MakeNonBlockingRanks(3);
+  children_.resize(2);
+  int excluded[] = {2};
+  const auto shrink = [&](int rank) {
+    return ncclCommShrink(comms_[rank], excluded, 1, &children_[rank], nullptr,
+                          NCCL_SHRINK_DEFAULT);
+  };
+  ncclResult_t state = ncclSuccess;
+  ASSERT_EQ(shrink(0), ncclInProgress);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  EXPECT_EQ(Settle(comms_[2]), ncclSuccess);
+  ASSERT_EQ(shrink(1), ncclInProgress);
+  for (int r : {0, 1}) {
+    EXPECT_EQ(Settle(comms_[r]), ncclSuccess);
+    EXPECT_EQ(RankOf(children_[r]), r);
+  }
+  ExpectSum(children_, 3);
+  ncclComm_t given_up = nullptr;
+  ASSERT_EQ(ncclCommSplit(comms_[0], 0, 0, &given_up, nullptr), ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(given_up), ncclSuccess);
+  EXPECT_EQ(Settle(comms_[0]), ncclSuccess);
+  ASSERT_EQ(ncclCommSplit(comms_[1], 0, 0, &given_up, nullptr), ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(comms_[1]), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(given_up), ncclSuccess);
+  comms_.erase(comms_.begin() + 1);
+}
+
 TEST_F(Offspring, WithoutAConfigTheChildIsAsItsParent) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -308,6 +338,24 @@ TEST_F(Offspring, OnlyTheAbortFlagShrinksACommunicatorThatFailed) {
             ncclSuccess)
       << LastError();
   ExpectSum(children_, 1);
+}
+
+// As after a revoke: who ended the work is not told of it as of an error.
+TEST_F(Offspring, WhoShrinksWithTheAbortFlagHasNoAsyncError) {
+  MakeRanks(2);
+  daemon_.FailRank(1, wire::ErrorClass::kRemote, "rank 0 is gone");
+  EXPECT_EQ(Settle(comms_[1]), ncclRemoteError);
+  children_.resize(2);
+  int excluded[] = {0};
+  ASSERT_EQ(ncclCommShrink(comms_[1], excluded, 1, &children_[1], nullptr, NCCL_SHRINK_ABORT),
+            ncclSuccess);
+  EXPECT_EQ(Settle(comms_[1]), ncclSuccess);
+  int* data = Buffer<int>({1});
+  EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[1], nullptr), ncclInvalidUsage);
+  EXPECT_THAT(LastError(), HasSubstr("NCCL_SHRINK_ABORT"));
+  EXPECT_EQ(ncclCommFinalize(comms_[1]), ncclSuccess) << "there is nothing to flush";
+  ExpectSum({children_[1]}, 1);
+  std::erase(children_, nullptr);
 }
 
 // ---- Revoke and suspend -------------------------------------------------------------------------
