@@ -99,9 +99,10 @@ class SimListener final : public Listener {
   SimNetwork::ListenState state_;
 };
 
-class SimHost final : public Network {
+class SimHostNetwork final : public Network {
  public:
-  SimHost(SimNetwork& network, std::string name) : network_(network), name_(std::move(name)) {}
+  SimHostNetwork(SimNetwork& network, std::string name)
+      : network_(network), name_(std::move(name)) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
     if (at.host != name_ && !at.host.empty() && at.host != "0.0.0.0") {
@@ -129,7 +130,7 @@ SimNetwork::~SimNetwork() = default;
 
 Network& SimNetwork::HostNetwork(const std::string& host) {
   std::unique_ptr<Network>& network = hosts_[host];
-  if (network == nullptr) network = std::make_unique<SimHost>(*this, host);
+  if (network == nullptr) network = std::make_unique<SimHostNetwork>(*this, host);
   return *network;
 }
 

@@ -73,7 +73,7 @@ class SimNetwork {
  private:
   friend class SimConnection;
   friend class SimListener;
-  friend class SimHost;
+  friend class SimHostNetwork;
   struct Pipe;
   struct Stream;
   struct ListenState;
