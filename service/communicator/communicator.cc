@@ -37,7 +37,7 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   forming_->Join(request);
 }
 
-void Communicator::Leave(RankPort* port, const std::string& why, Leaving how) {
+void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
   MCCS_CHECK(local != locals_.end());
@@ -48,7 +48,7 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how) {
     return;
   }
   std::erase_if(draining_, [&](const Draining& d) { return d.port == port; });
-  LeaveNow(*local, why);
+  LeaveNow(*local, why, /*in_order=*/asked);
 }
 
 // Between operations, a rank whose ring is empty has nothing more to wait for.
@@ -65,7 +65,7 @@ bool Communicator::LeaveTheDrained() {
     }
     auto local = std::find_if(locals_.begin(), locals_.end(),
                               [&](const LocalRank& l) { return l.port == draining.port; });
-    LeaveNow(*local, draining.why);
+    LeaveNow(*local, draining.why, /*in_order=*/true);
     moved = true;
   }
   // A stream waits for the call of a bad record all the same.
@@ -73,11 +73,11 @@ bool Communicator::LeaveTheDrained() {
   return moved || !bad.ok();
 }
 
-void Communicator::LeaveNow(LocalRank& local, const std::string& why) {
+void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_order) {
   leaving_.push_back(local.port);
   const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
   if (between || revoked_) {
-    Depart(local, why);
+    Depart(local, why, in_order);
   } else if (state_ != State::kFailed) {
     std::string amid = " while the communicator was forming";
     if (state_ == State::kActive) {
@@ -105,8 +105,17 @@ void Communicator::Revoke(const std::string& why) {
   Fail(absl::UnavailableError(why));
 }
 
-void Communicator::Depart(LocalRank& local, const std::string& why) {
-  Departure departure{.rank = local.rank, .after = 0, .why = why, .messages = {}};
+void Communicator::EndForShrink(RankPort* port, const std::string& why) {
+  if (state_ == State::kActive) {
+    shrunk_ = true;
+    Revoke(why);
+  }
+  if (state_ == State::kFailed) port->Fail(Named(failure_));
+}
+
+void Communicator::Depart(LocalRank& local, const std::string& why, bool in_order) {
+  Departure departure{
+      .rank = local.rank, .after = 0, .why = why, .messages = {}, .in_order = in_order};
   if (loop_ != nullptr) {  // else the work was revoked, and nobody asks how far it had come
     departure.after = loop_->completed();
     departure.messages = messages_->CountsOf(local.rank);
@@ -147,6 +156,11 @@ bool Communicator::Poll() {
       break;
   }
   if (formation_.star != nullptr) moved |= PollStar();
+  if (env_.access.clock->Now() >= tell_at_) {
+    tell_at_ = kNever;
+    TellPorts(Named(failure_));
+    moved = true;
+  }
   moved |= PollClosing();
   return moved;
 }
@@ -222,7 +236,8 @@ bool Communicator::PollActive() {
     return true;
   }
   moved |= lanes_moved.ok() && *lanes_moved;
-  if (absl::Status status = departures_.Check(*loop_, *messages_); !status.ok()) {
+  const MonotonicNs now = env_.access.clock->Now();
+  if (absl::Status status = departures_.Check(*loop_, *messages_, now); !status.ok()) {
     Fail(status);
     return true;
   }
@@ -301,6 +316,7 @@ void Communicator::Hear(const StarMessage& heard) {
       Fail(status);
   } else if (message.has_failed()) {
     revoked_ |= message.failed().revoked() && state_ == State::kActive;
+    shrunk_ |= message.failed().shrunk() && state_ == State::kActive;
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
          /*tell_others=*/false);
   } else if (revoked_) {
@@ -347,27 +363,27 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   const bool forming = state_ != State::kActive;
   state_ = State::kFailed;
   failure_ = why;
-  const std::string text =
-      absl::StrCat("communicator ", FormatCommId(id()), ": ", std::string(why.message()));
-  env_.log->Warning(text);
-  const absl::Status named(why.code(), text);
+  const absl::Status named = Named(why);
+  env_.log->Warning(std::string(named.message()));
   if (formation_.star != nullptr && tell_others) {
     peer::Message message = FailedMessage(why);
     message.mutable_failed()->set_revoked(revoked_);
+    message.mutable_failed()->set_shrunk(shrunk_);
     formation_.star->Broadcast(message);
   }
+  if (shrunk_) {
+    tell_at_ = env_.access.clock->Now() + kShrinkPatienceNs;
+  } else if (!forming) {
+    TellPorts(named);
+  }
   for (const LocalRank& local : locals_) {
-    if (local.port == nullptr) continue;
-    if (forming) {
-      local.port->InitDone(named, id());
-    } else {
-      local.port->Fail(named);
-    }
+    if (forming && local.port != nullptr) local.port->InitDone(named, id());
   }
   if (!revoked_) splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);
   // Nothing of what they wait for will be done.
   for (const Draining& draining : std::exchange(draining_, {})) {
+    draining.port->Fail(named);
     for (LocalRank& local : locals_) {
       if (local.port == draining.port) local.port = nullptr;
     }
@@ -375,6 +391,17 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   }
   PartFromForming();
   reporter_.Report(work(), failure_);
+}
+
+void Communicator::TellPorts(const absl::Status& named) {
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->Fail(named);
+  }
+}
+
+absl::Status Communicator::Named(const absl::Status& why) const {
+  return absl::Status(why.code(), absl::StrCat("communicator ", FormatCommId(id()), ": ",
+                                               std::string(why.message())));
 }
 
 void Communicator::PartFromForming() {
@@ -442,10 +469,11 @@ MonotonicNs Communicator::NextDeadline() const {
       return forming_->NextDeadline();
     case State::kActive:
       return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
-                       watcher_->NextDeadline(), message_watcher_->NextDeadline()});
+                       watcher_->NextDeadline(), message_watcher_->NextDeadline(),
+                       departures_.NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
-      return closing_deadline_ != 0 ? closing_deadline_ : kNever;
+      return closing_deadline_ != 0 ? closing_deadline_ : tell_at_;
     case State::kClosed:
       break;
   }

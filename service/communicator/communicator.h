@@ -54,8 +54,8 @@ class Communicator {
   // One more local rank; `port` hears InitDone. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
   // The rank goes; LetGo() tells `port` when it is free, perhaps at once. kAtOnce overtakes an
-  // earlier kAfterPostedWork.
-  void Leave(RankPort* port, const std::string& why, Leaving how);
+  // earlier kAfterPostedWork. `asked`: by a call of its program, which did not die.
+  void Leave(RankPort* port, const std::string& why, Leaving how, bool asked);
 
   // The rank behind `call.port` calls ncclCommSplit; its seat comes with TakeSeats. An error: none
   // will.
@@ -66,6 +66,10 @@ class Communicator {
   }
   // Ends its work on all ranks. Other communicators can still be made of it.
   void Revoke(const std::string& why);
+  // The same for NCCL_SHRINK_ABORT, which all ranks that stay call one after the other: those that
+  // have not called it yet do not hear of a failure until kShrinkPatienceNs have passed.
+  static constexpr int64_t kShrinkPatienceNs = Departures::kPatienceNs;
+  void EndForShrink(RankPort* port, const std::string& why);
   bool revoked() const { return revoked_; }
   // Who belongs to it; null as long as nobody knows.
   const Membership* members() const {
@@ -113,7 +117,7 @@ class Communicator {
     std::string why;
   };
 
-  void LeaveNow(LocalRank& local, const std::string& why);
+  void LeaveNow(LocalRank& local, const std::string& why, bool in_order);
   bool LeaveTheDrained();
   bool PollForming();
   bool PollActive();
@@ -130,7 +134,10 @@ class Communicator {
   void LookForHangs();
 
   void Fail(const absl::Status& why, bool tell_others = true);
-  void Depart(LocalRank& local, const std::string& why);
+  void TellPorts(const absl::Status& named);
+  // `why` with the communicator's name.
+  absl::Status Named(const absl::Status& why) const;
+  void Depart(LocalRank& local, const std::string& why, bool in_order);
   void EndSplitsWithout(Rank rank, const std::string& why);
   // True when there were any.
   bool LetGoOfTheLeaving();
@@ -156,9 +163,12 @@ class Communicator {
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
-  bool revoked_ = false;              // on purpose; then also failed
-  MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
-  WorkDone work_at_end_;              // of the loop that is gone
+  bool revoked_ = false;  // on purpose; then also failed
+  bool shrunk_ = false;   // by ncclCommShrink; then also revoked
+  MonotonicNs tell_at_ =
+      std::numeric_limits<MonotonicNs>::max();  // when ports hear of the failure that have not yet
+  MonotonicNs closing_deadline_ = 0;            // of the farewell after a failure; 0: not begun
+  WorkDone work_at_end_;                        // of the loop that is gone
   Reporter reporter_;
 };
 

@@ -140,7 +140,8 @@ void CommunicatorTable::Place(const std::vector<Seat>& seats) {
     if (communicator.ok()) gone.push_back({*communicator, std::move(why)});
   }
   for (const Gone& rank : gone) {
-    rank.communicator->Leave(&gone_, rank.why, Communicator::Leaving::kAtOnce);
+    rank.communicator->Leave(&gone_, rank.why, Communicator::Leaving::kAtOnce,
+                             /*asked=*/false);
   }
 }
 

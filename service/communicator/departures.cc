@@ -13,6 +13,7 @@ peer::Message ToMessage(const Departure& departure) {
   departed.set_rank(departure.rank.value());
   departed.set_after_operation(departure.after);
   departed.set_why(departure.why);
+  departed.set_in_order(departure.in_order);
   for (const MessageCount& count : departure.messages) {
     peer::MessageCount& entry = *departed.add_messages();
     entry.set_peer(count.peer.value());
@@ -26,7 +27,8 @@ Departure DepartureFrom(const peer::Departed& departed) {
   Departure departure{.rank = Rank(departed.rank()),
                       .after = departed.after_operation(),
                       .why = std::string(StatusFromPeer(0, departed.why()).message()),
-                      .messages = {}};
+                      .messages = {},
+                      .in_order = departed.in_order()};
   for (const peer::MessageCount& count : departed.messages()) {
     departure.messages.push_back(
         {.peer = Rank(count.peer()), .sent = count.sent(), .received = count.received()});
@@ -39,7 +41,9 @@ bool Departures::Has(Rank rank) const {
                      [&](const Departure& d) { return d.rank == rank; });
 }
 
-absl::Status Departures::Check(const OperationLoop& operations, const MessageLoop& messages) const {
+absl::Status Departures::Check(const OperationLoop& operations, const MessageLoop& messages,
+                               MonotonicNs now) {
+  absl::Status in_vain;
   for (const Departure& departure : departures_) {
     std::string call;
     if (operations.wants_more() && departure.after <= operations.completed()) {
@@ -48,10 +52,16 @@ absl::Status Departures::Check(const OperationLoop& operations, const MessageLoo
       call = messages.DescribeUnanswered(departure.rank, departure.messages);
     }
     if (call.empty()) continue;
-    return absl::UnavailableError(
+    in_vain = absl::UnavailableError(
         absl::StrCat(call, " cannot complete: rank ", departure.rank.value(), " ", departure.why));
+    if (!departure.in_order) return in_vain;
   }
-  return absl::OkStatus();
+  if (in_vain.ok()) {
+    fails_at_ = kNever;
+  } else if (fails_at_ == kNever) {
+    fails_at_ = now + kPatienceNs;
+  }
+  return now < fails_at_ ? absl::OkStatus() : in_vain;
 }
 
 }  // namespace mccs

@@ -2,18 +2,22 @@
 //
 // A departure has numbers: the last collective that the rank took part in, and how many messages it
 // posted to and for each other rank. What lies within them completes; the first call beyond fails
-// the communicator.
+// the communicator: at once where the rank died. Where its program has called Destroy or Abort, the
+// call waits for a while first, as it would in NCCL: watchdogs of the program (PyTorch's) shall
+// find it stuck, record it, and act before its streams go on with results that never came.
 //
 // OWNER: the Communicator. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_
 #define MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/ids.h"
 #include "proto/peer.pb.h"
 #include "service/communicator/operation_loop.h"
@@ -26,6 +30,7 @@ struct Departure {
   uint64_t after = 0;  // the number of its last collective
   std::string why;
   std::vector<MessageCount> messages;
+  bool in_order = false;
 };
 
 peer::Message ToMessage(const Departure& departure);
@@ -33,16 +38,24 @@ Departure DepartureFrom(const peer::Departed& departed);
 
 class Departures {
  public:
+  // How long a call waits for a rank that has left by a call of its own.
+  static constexpr int64_t kPatienceNs = 30 * kNsPerSec;
+
   void Add(Departure departure) { departures_.push_back(std::move(departure)); }
   bool empty() const { return departures_.empty(); }
   bool Has(Rank rank) const;
 
   // kUnavailable, with the call and the rank that left, when a local rank waits for one that will
-  // not come.
-  absl::Status Check(const OperationLoop& operations, const MessageLoop& messages) const;
+  // not come, and has waited long enough.
+  absl::Status Check(const OperationLoop& operations, const MessageLoop& messages, MonotonicNs now);
+  // When Check will say so, though nothing happens.
+  MonotonicNs NextDeadline() const { return fails_at_; }
 
  private:
   std::vector<Departure> departures_;
+  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+
+  MonotonicNs fails_at_ = kNever;  // of a call that waits for one who left in order
 };
 
 }  // namespace mccs

@@ -256,7 +256,7 @@ uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
 }
 
 void RankEndpoint::DropFailedCalls() {
-  if (!failed_ || communicator == nullptr || !communicator->has_ended_failed()) return;
+  if (communicator == nullptr || !communicator->has_ended_failed()) return;
   for (BufferHold* hold : {&front_input_, &front_output_, &front_scalar_}) hold->reset();
   for (HeldMessage& message : messages_) message.buffer.reset();
 }

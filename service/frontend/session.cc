@@ -369,7 +369,10 @@ absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::stri
                                  absl::StrCat("communicator handle ", handle, " is not in use")));
   }
   slot->second.end_requests.push_back(request);
-  slot->second.poison = how == Communicator::Leaving::kAtOnce;
+  // Also of one that failed and has not said so yet: nothing that was posted will be done.
+  const Communicator* communicator = slot->second.endpoint->communicator;
+  const bool failed = communicator != nullptr && !communicator->failure().ok();
+  slot->second.poison = failed || how == Communicator::Leaving::kAtOnce;
   Leave(handle, why, how);
   return absl::OkStatus();
 }
@@ -380,7 +383,7 @@ void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
   if (communicator == nullptr || slot.leaving >= how) return;
   slot.leaving = how;
   AbandonSeats(handle, 0, why);
-  communicator->Leave(slot.endpoint.get(), why, how);
+  communicator->Leave(slot.endpoint.get(), why, how, /*asked=*/state_ == State::kOpen);
   env_.communicators->Kick(communicator);  // The ranks that stay may have to hear of it.
 }
 

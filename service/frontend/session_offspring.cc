@@ -118,7 +118,13 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
                           PlaceWithout(*parent.members(), {parent.secret(), parent.id()},
                                        slot->endpoint->rank(), excluded, nth));
     slot->shrinks[std::move(excluded)] = nth;
-    if (abort) EndWork(*slot, "was aborted by ncclCommShrink");
+    if (abort) {
+      Communicator* ended = slot->endpoint->communicator;
+      ended->EndForShrink(slot->endpoint.get(),
+                          absl::StrCat("rank ", slot->endpoint->rank().value(),
+                                       " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
+      env_.communicators->Kick(ended);
+    }
     return JoinPlace(*slot, place, request.options, number);
   }();
   return shrink.ok() ? shrink : Send(Reply<wire::CommInitReply>(number, shrink));

@@ -176,6 +176,8 @@ TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
   world.RunFor(100 * kNsPerMs);
   EXPECT_FALSE(job.rank(1).failed());
   job.Post(1, OpKind::kAllReduce, 100);
+  world.RunFor(29 * kNsPerSec);
+  EXPECT_FALSE(job.rank(1).failed()) << job.rank(1).failure();
   ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }));
   EXPECT_THAT(job.rank(1).failure(), testing::HasSubstr("rank 0 was aborted"));
 }
@@ -229,8 +231,36 @@ TEST(SimDestroy, ARankThatWaitsForOneThatLeftIsTold) {
   job.Post(0, OpKind::kAllReduce, 100);
   world.RunFor(kNsPerMs);
   job.tenant(1).Destroy(job.rank(1));
-  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, kNsPerSec));
+  world.RunFor(29 * kNsPerSec);
+  EXPECT_FALSE(job.rank(0).failed()) << "its own watchdog comes first, as with NCCL";
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, 2 * kNsPerSec));
   EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("rank 1 was destroyed"));
+}
+
+// Who does not post beyond the departure is not concerned.
+TEST(SimDestroy, OnlyWhoGoesOnWaitsForARankThatLeft) {
+  for (const bool aborts : {false, true}) {
+    for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0}, {0, 1, 1}}) {
+      SimWorld world({.seed = 4, .network = {}});
+      SimJob job(world, layout, 64 << 10);
+      ASSERT_TRUE(job.Form());
+      job.PostAll(OpKind::kAllReduce, 100);
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      if (aborts) {
+        job.tenant(2).Abort(job.rank(2));
+      } else {
+        job.tenant(2).Destroy(job.rank(2));
+      }
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(2).ended; }));
+      job.Post(0, OpKind::kAllReduce, 100);
+      world.RunFor(20 * kNsPerSec);
+      EXPECT_FALSE(job.rank(1).failed());
+      job.tenant(1).Destroy(job.rank(1));
+      EXPECT_TRUE(world.RunUntil([&] { return job.rank(1).ended; }, kNsPerSec));
+      job.tenant(0).Abort(job.rank(0));
+      EXPECT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }, kNsPerSec));
+    }
+  }
 }
 
 TEST(SimFailure, WhatADaemonHeldForTheDeadIsGone) {

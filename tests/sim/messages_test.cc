@@ -191,7 +191,7 @@ TEST(SimMessages, AMessageForARankThatHasLeftFailsWithItsName) {
       job.tenant(0).Destroy(job.rank(0));
       ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
       job.Post(1, {.sends = sends, .peer = 0, .at = 0, .count = 100'000});
-      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }));
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, 40 * kNsPerSec));
       EXPECT_THAT(job.rank(1).failure(), HasSubstr(sends ? "send #1 of rank 1 to rank 0"
                                                          : "recv #1 of rank 1 from rank 0"));
       EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));

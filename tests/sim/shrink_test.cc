@@ -110,6 +110,31 @@ TEST(SimShrink, AbortGoesOnWithoutTheLeadersDaemon) {
   ExpectShrunk(world, seats);
 }
 
+// All that stay call it, one after the other: who has not called yet must not find a failed parent.
+TEST(SimShrink, AbortIsNoFailureForThoseWhoHaveNotCalledYet) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0, 0}, {0, 1, 1, 0}}) {
+    SimWorld world({.seed = 5, .network = {}});
+    SimJob parent(world, layout, kBytes);
+    ASSERT_TRUE(parent.Form());
+    for (int r : {0, 1}) parent.Post(r, OpKind::kAllReduce, 1000);
+    world.RunFor(kNsPerMs);
+    const std::vector<int> excluded = {2, 3};
+    std::vector<SimJob::Seat> seats = {{&parent.tenant(0), nullptr}, {&parent.tenant(1), nullptr}};
+    seats[0].rank = &seats[0].tenant->Shrink(parent.rank(0), excluded, true);
+    world.RunFor(kNsPerSec);
+    EXPECT_TRUE(parent.rank(0).failed()) << "what it waits for is released";
+    for (int r : {1, 2, 3}) EXPECT_FALSE(parent.rank(r).failed()) << "rank " << r;
+    seats[1].rank = &seats[1].tenant->Shrink(parent.rank(1), excluded, true);
+    ExpectShrunk(world, seats);
+    EXPECT_TRUE(parent.rank(1).failed());
+    parent.tenant(2).Destroy(parent.rank(2));
+    EXPECT_TRUE(world.RunUntil([&] { return parent.rank(2).ended; }, kNsPerSec));
+    EXPECT_FALSE(parent.rank(3).failed());
+    EXPECT_TRUE(world.RunUntil([&] { return parent.rank(3).failed(); }, 31 * kNsPerSec));
+    EXPECT_THAT(parent.rank(3).failure(), HasSubstr("NCCL_SHRINK_ABORT"));
+  }
+}
+
 TEST(SimShrink, AFailedParentNeedsTheAbortFlagAndBadListsAreRefused) {
   SimWorld world({.seed = 2, .hosts = 2, .network = {}});
   SimJob parent(world, {0, 1, 1}, kBytes);
