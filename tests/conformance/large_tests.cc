@@ -12,11 +12,11 @@ namespace conformance {
 namespace {
 
 constexpr size_t kTwoToThe31 = size_t{1} << 31;
-constexpr size_t kLargeCount = kTwoToThe31 + 12'345;
 // Beside the buffers, on each device.
 constexpr size_t kSpareBytes = 256 << 20;
 // Places that are looked at: around every boundary that an index could wrap at, and the ends.
 constexpr size_t kWindow = 64 << 10;
+constexpr size_t kLargeCount = kTwoToThe31 + kWindow + 12'345;
 
 // Two ranks, as far from each other as the job goes: the others sit still.
 struct Pair {

@@ -24,6 +24,7 @@ TestTable ChosenTests(const Options& options) {
   AddVirtualMemoryTests(&all);
   AddForkTests(&all);
   AddOneProcessTests(&all);
+  AddMultiRankTests(&all);
   AddBeyondNcclTests(&all);
   AddLargeTests(&all);
   AddCollectiveTests(&all);

@@ -73,6 +73,7 @@ void AddMemoryTests(TestTable* table);
 void AddVirtualMemoryTests(TestTable* table);
 void AddForkTests(TestTable* table);
 void AddOneProcessTests(TestTable* table);
+void AddMultiRankTests(TestTable* table);
 void AddBeyondNcclTests(TestTable* table);
 void AddLargeTests(TestTable* table);
 void AddCollectiveTests(TestTable* table);
