@@ -4,7 +4,7 @@
 #ifndef MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
 #define MCCS_SERVICE_DEVICE_KERNEL_FAMILIES_H_
 
-#include "service/device/device.h"
+#include "service/device/mem_op.h"
 
 // Instruction sets that the loops are compiled for on x86: AVX3 (AVX-512 of Skylake and later),
 // AVX2, and scalar code for whatever is older. The sets between add compile time and serve no

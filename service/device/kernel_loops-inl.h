@@ -21,7 +21,7 @@
 
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
-#include "service/device/device.h"
+#include "service/device/mem_op.h"
 #include "service/device/kernel_lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "service/device/device.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 

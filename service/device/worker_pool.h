@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "service/device/bounded_queue.h"
-#include "service/device/device.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
 
