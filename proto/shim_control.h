@@ -11,7 +11,13 @@
 //                    ◄─────────── UniqueIdReply
 //   RegisterBuffer   ───────────►                   (+ fd when the export is a descriptor)
 //                    ◄─────────── RegisterReply
-//   ReleaseBuffer    ───────────►
+//   ReserveRange     ───────────►                   a buffer of several chunks, none mapped yet
+//                    ◄─────────── RegisterReply
+//   MapChunk         ───────────►                   + fd
+//                    ◄─────────── Done
+//   UnmapChunks      ───────────►
+//                    ◄─────────── Done              after the daemon's last access to them
+//   ReleaseBuffer    ───────────►                   either kind of buffer
 //                    ◄─────────── Done              after the daemon's last access
 //   CommInit         ───────────►
 //                    ◄─────────── CommInitReply     + fd: communicator region
@@ -68,6 +74,9 @@ enum class MessageKind : uint32_t {
   kCommRevoke = 17,
   kEstimate = 18,
   kEstimateReply = 19,
+  kReserveRange = 22,
+  kMapChunk = 23,
+  kUnmapChunks = 24,
 };
 
 struct MessageHeader {
@@ -135,6 +144,37 @@ struct RegisterReply {
   ReplyStatus status;
   uint32_t buffer_id;
   uint32_t reserved;
+};
+
+// A buffer for a range of the tenant's virtual memory, which is made of allocations that come and
+// go. Its chunks are mapped side by side, where they lie in the range; records may name what is
+// mapped.
+struct ReserveRange {
+  static constexpr MessageKind kKind = MessageKind::kReserveRange;
+  MessageHeader header;
+  uint64_t bytes;
+  int32_t device;  // as in RegisterBuffer
+  uint32_t reserved;
+  uint8_t device_uuid[16];
+};
+
+struct MapChunk {
+  static constexpr MessageKind kKind = MessageKind::kMapChunk;
+  MessageHeader header;
+  uint32_t buffer_id;
+  uint32_t reserved;
+  uint64_t offset;  // in the range
+  uint64_t bytes;   // of the allocation that the descriptor stands for, from its beginning
+};
+
+// Every chunk that reaches into the span.
+struct UnmapChunks {
+  static constexpr MessageKind kKind = MessageKind::kUnmapChunks;
+  MessageHeader header;
+  uint32_t buffer_id;
+  uint32_t reserved;
+  uint64_t offset;
+  uint64_t bytes;
 };
 
 struct ReleaseBuffer {

@@ -28,6 +28,13 @@ absl::Status NotKnown(const BufferUse& use) {
       Describe(use), " is no memory that CUDA knows (never allocated, or freed already)"));
 }
 
+absl::Status CheckWithin(const BufferUse& use, const AddressRange& allocation) {
+  if (use.bytes <= allocation.bytes - (Address(use) - allocation.base)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Describe(use), " + ", use.bytes, " bytes leaves its allocation (",
+                   allocation.bytes, " bytes from 0x", absl::Hex(allocation.base), ")"));
+}
+
 struct KindText {
   const char* what;
   const char* remedy;
@@ -45,31 +52,61 @@ constexpr KindText kKindTexts[kMemoryKinds] = {
 
 // ---- All exports of the session --------------------------------------------------------------
 
-absl::StatusOr<ExportedBuffer> BufferExports::Find(const BufferUse& use) {
+absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
   const CUdeviceptr address = Address(use);
-  unsigned long long cuda_id = 0;
-  if (driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) !=
-      CUDA_SUCCESS) {
-    return NotKnown(use);
+  const std::optional<unsigned long long> cuda_id = BufferIdOf(driver_, address);
+  if (!cuda_id) return NotKnown(use);
+  if (use.bytes > UINT64_MAX - address) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Describe(use), " + ", use.bytes, " bytes is more than any memory holds"));
   }
   std::lock_guard lock(mutex_);
+  if (virtual_.Knows(address, *cuda_id)) return FindVirtual(use);
   const auto it = FirstOver({address, 1});
   if (it != entries_.end() && it->second.buffer.Contains(address) &&
-      it->second.buffer.cuda_id == cuda_id) {
+      it->second.buffer.cuda_id == *cuda_id) {
+    MCCS_RETURN_IF_ERROR(CheckWithin(use, it->second.buffer.range()));
     it->second.last_use = leases_.UsedNow();
-    return it->second.buffer;
+    return Found{it->second.buffer, it->second.buffer.PlaceOf(address)};
   }
-  return Export(use, cuda_id);
+  return Export(use, *cuda_id);
 }
 
-absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
-                                                     unsigned long long cuda_id) {
+absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse& use) {
+  any_ = true;  // before an answer of the daemon wakes the reader, which then counts leases
+  absl::StatusOr<VirtualRanges::Found> range = virtual_.Resolve({Address(use), use.bytes});
+  if (!range.ok()) {
+    return absl::Status(range.status().code(),
+                        absl::StrCat(Describe(use), " + ", use.bytes,
+                                     " bytes leaves its mapping: ", range.status().message()));
+  }
+  if (range->id == 0 && range->refusal.empty()) return Stage(use, MemoryKind::kVirtual);
+  if (range->id == 0) {
+    if (!std::exchange(refusal_said_, true) && Shows(Verbosity::kWarn)) {
+      Say(Verbosity::kWarn, absl::StrCat(Describe(use), " is copied through staging memory: the ",
+                                         "MCCS daemon did not map it (", range->refusal, ")"));
+    }
+    return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
+  }
+  const uint64_t before = Address(use) - range->chunk.base;
+  const ExportedBuffer chunk{.base = range->chunk.base,
+                             .bytes = range->chunk.bytes,
+                             .cuda_id = range->cuda_id,
+                             .id = range->id,
+                             .offset = range->offset - before};
+  return Found{chunk, chunk.PlaceOf(Address(use))};
+}
+
+absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
+                                                           unsigned long long cuda_id) {
   const CUdeviceptr address = Address(use);
   const std::optional<MemoryKind> kind = KindOf(driver_, address);
   const std::optional<Extent> extent = ExtentOf(driver_, address);
   if (!kind || !extent) return NotKnown(use);
+  if (*kind == MemoryKind::kVirtual) return FindVirtual(use);
   ExportedBuffer fresh{.base = extent->base, .bytes = extent->bytes, .cuda_id = cuda_id};
-  if (*kind != MemoryKind::kDevice) return Stage(use, *kind, fresh);
+  MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range()));
+  if (*kind != MemoryKind::kDevice) return Stage(use, *kind);
   const CUdeviceptr base = extent->base;
   const uint64_t bytes = extent->bytes;
 
@@ -84,7 +121,7 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
   CUipcMemHandle handle;
   static_assert(sizeof(handle) == sizeof(message.handle));
   error = driver_.IpcGetMemHandle(&handle, base);
-  if (error != CUDA_SUCCESS) return Stage(use, *kind, fresh);
+  if (error != CUDA_SUCCESS) return Stage(use, *kind);
   std::memcpy(message.handle, &handle, sizeof(handle));
 
   // Whatever was at these addresses before is gone: the daemon lets go of it first.
@@ -105,12 +142,11 @@ absl::StatusOr<ExportedBuffer> BufferExports::Export(const BufferUse& use,
         Subsystem::kReg);
   }
   entries_[base] = {fresh, leases_.UsedNow()};
-  return fresh;
+  return Found{fresh, fresh.PlaceOf(address)};
 }
 
 // Not kept: it costs the daemon nothing, and to ask CUDA anew is little beside the copies.
-absl::StatusOr<ExportedBuffer> BufferExports::Stage(const BufferUse& use, MemoryKind kind,
-                                                    const ExportedBuffer& found) {
+BufferExports::Found BufferExports::Stage(const BufferUse& use, MemoryKind kind) {
   const auto index = static_cast<size_t>(kind);
   if (!std::exchange(said_[index], true) && Shows(Verbosity::kWarn)) {
     Say(Verbosity::kWarn,
@@ -119,7 +155,7 @@ absl::StatusOr<ExportedBuffer> BufferExports::Stage(const BufferUse& use, Memory
                      "memory. To save the copies, ",
                      kKindTexts[index].remedy, " or of ncclMemAlloc"));
   }
-  return found;
+  return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
 }
 
 // ---- The recent ones of a communicator -------------------------------------------------------
@@ -157,27 +193,24 @@ absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
   }
   const ExportedBuffer* buffer = FindRecent(address);
   unsigned long long cuda_id = 0;
-  if (buffer == nullptr ||
-      driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) !=
-          CUDA_SUCCESS ||
-      cuda_id != buffer->cuda_id) {
-    MCCS_ASSIGN_OR_RETURN(const ExportedBuffer found, exports_.Find(use));
-    for (ExportedBuffer& old : recent_) {
-      if (old.base < found.base + found.bytes && found.base < old.base + old.bytes) old = {};
-    }
-    recent_[victim_] = found;
-    newest_ = victim_;
-    victim_ = (victim_ + 1) % kRecent;
-    buffer = &recent_[newest_];
+  if (buffer != nullptr && use.bytes <= buffer->bytes - (address - buffer->base) &&
+      driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) ==
+          CUDA_SUCCESS &&
+      cuda_id == buffer->cuda_id) [[likely]] {
+    return buffer->PlaceOf(address);
   }
-  const uint64_t offset = address - buffer->base;
-  if (use.bytes > buffer->bytes - offset) {
-    return absl::InvalidArgumentError(absl::StrCat(Describe(use), " + ", use.bytes,
-                                                   " bytes leaves its allocation (", buffer->bytes,
-                                                   " bytes from 0x", absl::Hex(buffer->base), ")"));
+  MCCS_ASSIGN_OR_RETURN(const BufferExports::Found found, exports_.Find(use));
+  if (!found.place.staged) Remember(found.buffer);
+  return found.place;
+}
+
+void RecentBuffers::Remember(const ExportedBuffer& buffer) {
+  for (ExportedBuffer& old : recent_) {
+    if (old.range().Overlaps(buffer.range())) old = {};
   }
-  return BufferPlace{.ref = {.id = buffer->id, .reserved = 0, .offset = offset},
-                     .staged = buffer->id == 0};
+  recent_[victim_] = buffer;
+  newest_ = victim_;
+  victim_ = (victim_ + 1) % kRecent;
 }
 
 }  // namespace mccs::shim

@@ -27,18 +27,29 @@
 #include "shim/driver_api.h"
 #include "shim/export_leases.h"
 #include "shim/memory_kind.h"
+#include "shim/virtual_ranges.h"
 
 namespace mccs::shim {
 
-// One allocation that the daemon holds, or that cannot be shared with it.
+// Where the daemon finds a range, or that it cannot map it.
+struct BufferPlace {
+  wire::BufferRef ref{};
+  bool staged = false;
+};
+
+// One allocation that the daemon holds, alone or as a part of a buffer of its own.
 struct ExportedBuffer {
   uint64_t base = 0;
   uint64_t bytes = 0;
   unsigned long long cuda_id = 0;  // CUDA's number of the allocation
-  uint32_t id = 0;                 // the daemon's name for it; 0: it goes through staging
+  uint32_t id = 0;                 // the daemon's name for it; 0: none
+  uint64_t offset = 0;             // where it begins in the daemon's buffer
 
   bool Contains(uint64_t address) const { return address - base < bytes; }
   AddressRange range() const { return {base, bytes}; }
+  BufferPlace PlaceOf(uint64_t address) const {
+    return {.ref = {.id = id, .reserved = 0, .offset = offset + (address - base)}, .staged = false};
+  }
 };
 
 // A range that a caller named, and how to speak of it in an error.
@@ -56,9 +67,15 @@ class BufferExports {
   BufferExports(const DriverApi& driver, DaemonClient& client, std::chrono::milliseconds lease);
   ~BufferExports();
 
-  // The allocation around `use.address`; exported now if it is new and can be. REQUIRES: a context
-  // is current. Errors: kInvalidArgument for memory that CUDA does not know.
-  absl::StatusOr<ExportedBuffer> Find(const BufferUse& use);
+  // Where the daemon finds the range; what it does not know is exported now if it can be. `buffer`:
+  // the allocation or mapping around the range's beginning; without an id where it is staged.
+  // REQUIRES: a context is current. Errors: kInvalidArgument for memory that CUDA does not know, and
+  // for a range that leaves its allocation.
+  struct Found {
+    ExportedBuffer buffer;
+    BufferPlace place;
+  };
+  absl::StatusOr<Found> Find(const BufferUse& use);
 
   // The program is about to free the range, or gives it back: the daemon lets go of all exports
   // that overlap it, after the operations that were posted with them. True when it has no access
@@ -84,9 +101,9 @@ class BufferExports {
   };
   using Entries = std::map<uint64_t, Entry>;  // by base
 
-  absl::StatusOr<ExportedBuffer> Export(const BufferUse& use, unsigned long long cuda_id);
-  absl::StatusOr<ExportedBuffer> Stage(const BufferUse& use, MemoryKind kind,
-                                       const ExportedBuffer& found);
+  absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
+  absl::StatusOr<Found> FindVirtual(const BufferUse& use);
+  Found Stage(const BufferUse& use, MemoryKind kind);
   Entries::iterator FirstOver(const AddressRange& range);
   bool LetGo(const AddressRange& range, bool kept_too);
   // What the daemon has to do before the range is free; nothing when the lock cannot be had in
@@ -113,13 +130,9 @@ class BufferExports {
   Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap
   std::vector<Leaving> leaving_;  // not answered when last looked at
   uint64_t checked_up_to_ = 0;    // base of the entry that ForgetFreed looked at last
+  VirtualRanges virtual_;
   std::array<bool, kMemoryKinds> said_{};  // that buffers of this kind are staged
-};
-
-// Where the daemon finds a range, or that it cannot map it.
-struct BufferPlace {
-  wire::BufferRef ref{};
-  bool staged = false;
+  bool refusal_said_ = false;              // that the daemon did not map some
 };
 
 // The few allocations that one communicator used last: the hot path's look-up, without the lock.
@@ -130,14 +143,14 @@ class RecentBuffers {
   RecentBuffers(const DriverApi& driver, BufferExports& exports, std::optional<int> only_device)
       : driver_(driver), exports_(exports), only_device_(only_device) {}
 
-  // Where the daemon finds the range. Errors: as BufferExports::Find, and kInvalidArgument when the
-  // range leaves its allocation.
+  // Where the daemon finds the range. Errors: as BufferExports::Find.
   absl::StatusOr<BufferPlace> Resolve(const BufferUse& use);
 
  private:
   static constexpr size_t kRecent = 4;
 
   const ExportedBuffer* FindRecent(uint64_t address);
+  void Remember(const ExportedBuffer& buffer);
   absl::Status CheckDevice(const BufferUse& use) const;
 
   const DriverApi& driver_;

@@ -28,7 +28,7 @@ wire::ReleaseBuffer ReleaseOf(const ExportedBuffer& buffer) {
 
 BufferExports::BufferExports(const DriverApi& driver, DaemonClient& client,
                              std::chrono::milliseconds lease)
-    : driver_(driver), client_(client), leases_(lease) {
+    : driver_(driver), client_(client), leases_(lease), virtual_(driver, client, leases_) {
   if (!leases_.endless()) client_.SetChore([this] { return EndLeases(); });
 }
 
@@ -110,6 +110,12 @@ std::optional<std::vector<uint64_t>> BufferExports::BeginLettingGo(const Address
     if (request.ok()) requests.push_back(*request);
     it = entries_.erase(it);
   }
+  any |= virtual_.BeginLettingGo(
+      range,
+      [&](const AddressRange& chunk, const ExportLeases::Use&) {
+        return kept_too || !leases_.IsKept(chunk);
+      },
+      &requests);
   if (any) leases_.BeginGeneration();
   return requests;
 }
@@ -157,8 +163,11 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
     it = entries_.erase(it);
     ++ended;
   }
+  virtual_.LetGoOf([&](const AddressRange& chunk, const ExportLeases::Use& last_use) {
+    return leases_.HasEnded(last_use, chunk, now);
+  });
   leases_.RoundDone(now);
-  if (entries_.empty() && leaving_.empty()) any_ = false;
+  if (entries_.empty() && leaving_.empty() && virtual_.empty()) any_ = false;
   return true;
 }
 

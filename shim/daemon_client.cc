@@ -46,6 +46,24 @@ std::thread StartQuietThread(Function function) {
   return thread;
 }
 
+// One packet, with a descriptor where there is one.
+ssize_t SendOnce(int socket, iovec data, int fd) {
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(part), &fd, sizeof(fd));
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
 }  // namespace
 
 namespace internal {
@@ -144,7 +162,7 @@ void DaemonClient::CloseInForkedChild() {
 
 // ---- Requests --------------------------------------------------------------------------------
 
-absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes) {
+absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, int fd) {
   uint64_t request;
   {
     std::lock_guard lock(mutex_);
@@ -155,7 +173,7 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes) {
   static_cast<wire::MessageHeader*>(message)->request = request;
   ssize_t sent;
   do {
-    sent = send(socket_.get(), message, bytes, MSG_NOSIGNAL);
+    sent = SendOnce(socket_.get(), {message, bytes}, fd);
   } while (sent < 0 && errno == EINTR);
   if (sent == static_cast<ssize_t>(bytes)) return request;
   // The reader will see it too, but a caller that tries again now must get a new connection.

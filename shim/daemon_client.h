@@ -51,12 +51,12 @@ class DaemonClient {
   // REQUIRES: nobody waits for a reply any more.
   ~DaemonClient();
 
-  // Sends a request; its number names it in Await, Poll, Cancel and Forget. Every number must end
-  // in one of them.
+  // Sends a request, and a descriptor where there is one; its number names it in Await, Poll,
+  // Cancel and Forget. Every number must end in one of them.
   template <typename Message>
-  absl::StatusOr<uint64_t> Send(Message message) {
+  absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
     message.header = {Message::kKind, sizeof(Message), 0};
-    return SendBytes(&message, sizeof(Message));
+    return SendBytes(&message, sizeof(Message), fd);
   }
 
   // Blocks until the reply is there, the request is cancelled, the daemon dies (kUnavailable) or
@@ -98,7 +98,7 @@ class DaemonClient {
 
   absl::Status Dial();
   absl::Status Greet();
-  absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes);
+  absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes, int fd);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
   // Returns when a message can be read.

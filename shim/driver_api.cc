@@ -75,6 +75,8 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   may_have(api.MemRetainAllocationHandle, "cuMemRetainAllocationHandle");
   may_have(api.MemRelease, "cuMemRelease");
+  may_have(api.MemExportToShareableHandle, "cuMemExportToShareableHandle");
+  may_have(api.DeviceTotalMem, "cuDeviceTotalMem_v2");
   // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");

@@ -53,6 +53,9 @@ struct DriverApi {
   CUresult (*ThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode);
   CUresult (*MemRetainAllocationHandle)(CUmemGenericAllocationHandle* handle, void* address);
   CUresult (*MemRelease)(CUmemGenericAllocationHandle handle);
+  CUresult (*MemExportToShareableHandle)(void* shared, CUmemGenericAllocationHandle handle,
+                                         CUmemAllocationHandleType as, unsigned long long flags);
+  CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 

@@ -31,6 +31,10 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Import(const BufferExpo
   return importer_->Import(offer);
 }
 
+absl::StatusOr<std::unique_ptr<DeviceRange>> CpuDevice::Reserve(uint64_t bytes) {
+  return importer_->Reserve(bytes);
+}
+
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) {
   return MappedMemory::Anonymous(bytes);
 }

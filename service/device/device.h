@@ -16,53 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
-#include "proto/operation.h"
 #include "proto/shim_control.h"
+#include "service/device/mem_op.h"
 
 namespace mccs {
-
-// One input of a MemOp. A scale multiplies each element before it is accumulated; it is a value of
-// the MemOp's type: in the low bytes of `scale_bits`, or on the device at `scale_address`, which
-// need not be aligned. The device reads it there while the MemOp runs, perhaps several times.
-struct MemSource {
-  const std::byte* address = nullptr;
-  bool scaled = false;
-  uint64_t scale_bits = 0;
-  const std::byte* scale_address = nullptr;  // null: scale_bits
-};
-
-// What happens to the accumulated value before it is written.
-enum class Finish : uint8_t {
-  kNone,
-  kDivide,  // integers: by MemOp::divisor, towards zero (ncclAvg of integers)
-};
-
-// The one compute primitive: reads each source once, accumulates element by element in the order of
-// `sources`, writes each destination once. One source is a copy. Floats of 16 and 8 bits are
-// accumulated in float32 and rounded once, to nearest even.
-//
-// REQUIRES: at least one source and one destination; `elements` elements at each address, aligned to
-// the element. A destination may be one of the sources exactly; otherwise no overlap.
-// `op` is kSum, kProd, kMin or kMax. NaN in kMin/kMax: as CUDA's fmin/fmax, the other operand wins.
-// LIFETIME: the spans and what they point to, until the token comes back from Poll().
-struct MemOp {
-  std::span<const MemSource> sources;
-  std::span<std::byte* const> destinations;
-  uint64_t elements = 0;
-  DataType type = DataType::kInt8;
-  ReduceOp op = ReduceOp::kSum;
-  Finish finish = Finish::kNone;
-  uint64_t divisor = 1;
-  // A hint: nobody reads the destinations soon and they are no sources, so they need not pass
-  // through the caches. For a tenant's output of an operation larger than the caches; not for
-  // staging.
-  bool stream = false;
-};
-
-inline constexpr size_t kMaxMemOpSources = 129;  // 128 local ranks and a receive slot
-
-// Names a submitted MemOp to its submitter.
-using MemToken = uint64_t;
 
 // A tenant's allocation, mapped into the daemon. Unmapped with the object.
 // REQUIRES at destruction: no MemOp and no lane uses it any more.
@@ -71,6 +28,20 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual std::byte* address() const = 0;
   virtual size_t bytes() const = 0;
+};
+
+struct BufferExport;
+
+// Addresses of the daemon's own, in which a tenant's allocations lie side by side. address() and
+// bytes() speak of all of them; what is not mapped must not be touched.
+class DeviceRange : public DeviceMemory {
+ public:
+  // The first `offer.bytes` bytes of the allocation behind `offer.fd` are at `offset` from now on.
+  // Refuses as Device::Import, and what is not whole pages. REQUIRES: it lies within the range, and
+  // nothing is mapped there.
+  virtual absl::Status Map(uint64_t offset, const BufferExport& offer) = 0;
+  // Undoes one Map. REQUIRES: as for the end of a DeviceMemory.
+  virtual void Unmap(uint64_t offset, uint64_t bytes) = 0;
 };
 
 // What a tenant offers: handle or descriptor of one whole allocation.
@@ -89,6 +60,10 @@ class Device {
   // Maps a tenant's allocation. Refuses (kInvalidArgument, with the reason) what does not belong to
   // `owner`, is shorter than `bytes`, or could shrink later.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
+
+  // A range of so many bytes, with nothing in it. kInvalidArgument: not whole pages;
+  // kResourceExhausted.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
 
   // Staging memory that the lanes can send from and receive into. kResourceExhausted when there is
   // none.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -17,14 +16,13 @@
 #include "base/status_macros.h"
 #include "emulation/include/mccs_emulation_ipc.h"
 #include "service/device/mapped_memory.h"
+#include "service/device/mapped_range.h"
+#include "service/device/memory_file.h"
 
 namespace mccs {
 namespace {
 
-absl::Status Refused(pid_t owner, const std::string& why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("import of a buffer of process ", owner, " refused: ", why));
-}
+absl::Status Refused(pid_t owner, const std::string& why) { return ImportRefused(owner, why); }
 
 absl::StatusOr<MccsEmulationIpcHandle> ParseHandle(const BufferExport& offer) {
   MccsEmulationIpcHandle handle;
@@ -68,39 +66,6 @@ absl::StatusOr<UniqueFd> TakeHold(const MccsEmulationIpcHandle& handle) {
   return absl::ResourceExhaustedError(what);
 }
 
-struct FileIdentity {
-  dev_t device = 0;
-  ino_t inode = 0;
-  uint64_t bytes = 0;
-};
-
-// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an
-// engine waiting for its answer for ever, and who serves it may be the tenant.
-absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
-  struct statx st {};
-  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
-  return Refused(owner, absl::StrCat("statx fails: ", std::strerror(errno)));
-}
-
-// All memfds of ordinary pages lie on one device, which nobody can mount and nothing else can put
-// named files on.
-absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
-  const UniqueFd example(memfd_create("mccs-importer", MFD_CLOEXEC));
-  if (!example.valid()) {
-    return absl::ResourceExhaustedError(absl::StrCat("memfd_create fails: ", std::strerror(errno)));
-  }
-  MCCS_ASSIGN_OR_RETURN(const struct statx ours, AskKernel(example.get(), owner));
-  MCCS_ASSIGN_OR_RETURN(const struct statx st, AskKernel(fd, owner));
-  const bool same_device =
-      st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
-  if (!S_ISREG(st.stx_mode) || !same_device) {
-    return Refused(owner, "the descriptor is no memory file (memfd_create without huge pages)");
-  }
-  return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
-                      .inode = st.stx_ino,
-                      .bytes = st.stx_size};
-}
-
 // The name that memfd_create gave it, as the kernel shows it: "/memfd:NAME (deleted)".
 absl::StatusOr<std::string> KernelName(int fd, pid_t owner) {
   char target[256];
@@ -142,16 +107,8 @@ absl::StatusOr<UniqueFd> OpenHeld(int held, pid_t owner) {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> MapSealed(int fd, const BufferExport& offer) {
-  MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return Refused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
-  }
-  if (file.bytes == 0 || file.bytes < offer.bytes) {
-    return Refused(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
-                                             offer.bytes, " offered"));
-  }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, file.bytes));
+  MCCS_ASSIGN_OR_RETURN(const uint64_t bytes, CheckSealedFile(fd, offer));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<MappedMemory> memory, MappedMemory::OfFile(fd, bytes));
   return memory;
 }
 
@@ -171,6 +128,10 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> EmulationImporter::Import(const Bu
   MCCS_RETURN_IF_ERROR(CheckIdentity(handle, held.get(), offer.owner));
   MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, OpenHeld(held.get(), offer.owner));
   return MapSealed(fd.get(), offer);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRange>> EmulationImporter::Reserve(uint64_t bytes) {
+  return MappedRange::Reserve(bytes);
 }
 
 }  // namespace mccs

@@ -20,6 +20,7 @@ namespace mccs {
 class EmulationImporter final : public MemoryImporter {
  public:
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
 };
 
 }  // namespace mccs

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "service/device/mapped_range.h"
 
 namespace mccs {
 namespace {
@@ -47,6 +48,10 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> LocalImporter::Import(const Buffer
                                                    " bytes, ", offer.bytes, " offered"));
   }
   return std::make_unique<LocalMemory>(memory);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRange>> LocalImporter::Reserve(uint64_t bytes) {
+  return MappedRange::Reserve(bytes);
 }
 
 }  // namespace mccs

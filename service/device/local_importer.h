@@ -24,6 +24,7 @@ class LocalImporter final : public MemoryImporter {
 
   // kInvalidArgument: an unknown handle, another owner, more bytes than there are.
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
 
  private:
   struct Entry {

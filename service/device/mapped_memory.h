@@ -6,9 +6,15 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/units.h"
 #include "service/device/device.h"
 
 namespace mccs {
+
+// So much of a tenant's allocation gets its page-table entries at import, all at once: that takes a
+// quarter of the time of faults one by one (16 MiB: 0.9 ms against 4.1 ms), and off the hot path.
+// Not more, because a tenant may have reserved far more than it uses.
+inline constexpr size_t kPopulateBytes = 32 * kMiB;
 
 // LIFETIME: unmaps with the object.
 class MappedMemory final : public DeviceMemory {

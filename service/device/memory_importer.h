@@ -17,6 +17,8 @@ class MemoryImporter {
 
   // Device::Import's contract.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
+  // Device::Reserve's.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
 };
 
 }  // namespace mccs

@@ -16,11 +16,9 @@
 #include "proto/shim_wire.h"
 #include "service/device/device.h"
 #include "service/frontend/buffer_quota.h"
+#include "service/frontend/chunked_buffer.h"
 
 namespace mccs {
-
-// Whoever holds one keeps the mapping alive, and its share of the tenant's quota taken.
-using BufferHold = std::shared_ptr<DeviceMemory>;
 
 class BufferRegistry {
  public:
@@ -31,6 +29,14 @@ class BufferRegistry {
   // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as
   // BufferQuota) with the reason.
   absl::StatusOr<BufferId> Register(const BufferExport& offer);
+
+  // A buffer of `bytes` bytes that is made of chunks, and has none yet. kInvalidArgument,
+  // kResourceExhausted likewise.
+  absl::StatusOr<BufferId> Reserve(uint64_t bytes);
+  // As ChunkedBuffer's. kInvalidArgument also for a buffer that is none.
+  absl::Status MapChunk(BufferId id, uint64_t offset, const BufferExport& offer);
+  absl::StatusOr<std::weak_ptr<DeviceMemory>> UnmapChunks(BufferId id,
+                                                          const ChunkedBuffer::Span& span);
 
   // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
   absl::StatusOr<std::weak_ptr<DeviceMemory>> Release(BufferId id);
@@ -44,11 +50,20 @@ class BufferRegistry {
   size_t size() const { return buffers_.size(); }
 
  private:
+  // What an id stands for: one allocation, or chunks.
+  struct Entry {
+    BufferHold whole = {};
+    std::unique_ptr<ChunkedBuffer> chunks = {};
+  };
+
+  absl::StatusOr<BufferId> NextId();
+  absl::StatusOr<ChunkedBuffer*> FindChunked(BufferId id);
+
   Device& device_;
   BufferQuota& quota_;
   const std::string tenant_;
   uint32_t last_id_ = 0;
-  absl::flat_hash_map<BufferId, BufferHold> buffers_;
+  absl::flat_hash_map<BufferId, Entry> buffers_;
 };
 
 }  // namespace mccs

@@ -8,15 +8,35 @@
 namespace mccs {
 
 absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<RingUse> uses) {
-  const bool asked_before =
-      std::any_of(pending_.begin(), pending_.end(),
-                  [&](const Pending& other) { return !other.forgotten && other.id == id; });
+  const bool asked_before = std::any_of(
+      pending_.begin(), pending_.end(),
+      [&](const Pending& other) { return !other.forgotten && !other.chunks && other.id == id; });
   if (asked_before || !buffers_.Has(id)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "buffer ", id.value(), asked_before ? " is being released" : " is not registered"));
   }
-  pending_.push_back(
-      {.request = request, .id = id, .uses = std::move(uses), .forgotten = false, .memory = {}});
+  pending_.push_back({.request = request,
+                      .id = id,
+                      .chunks = std::nullopt,
+                      .uses = std::move(uses),
+                      .forgotten = false,
+                      .memory = {}});
+  return absl::OkStatus();
+}
+
+absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id,
+                                         const ChunkedBuffer::Span& span,
+                                         std::vector<RingUse> uses) {
+  if (pending_.size() >= kMostPending) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        pending_.size(), " releases of buffers and chunks are waited for, which is the limit"));
+  }
+  pending_.push_back({.request = request,
+                      .id = id,
+                      .chunks = span,
+                      .uses = std::move(uses),
+                      .forgotten = false,
+                      .memory = {}});
   return absl::OkStatus();
 }
 
@@ -37,9 +57,13 @@ std::vector<uint64_t> BufferReleases::Poll(const std::function<bool(const RingUs
 bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over) {
   std::erase_if(pending.uses, is_over);
   if (!pending.uses.empty()) return false;
-  if (!std::exchange(pending.forgotten, true)) {
-    // Nobody else takes buffers out of the registry, so it is there.
-    if (auto memory = buffers_.Release(pending.id); memory.ok()) pending.memory = *memory;
+  if (!pending.forgotten) {
+    // Chunks may have gone with their buffer meanwhile. Nobody else takes anything out.
+    auto memory = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)
+                                 : buffers_.Release(pending.id);
+    if (absl::IsResourceExhausted(memory.status())) return false;  // later
+    if (memory.ok()) pending.memory = *memory;
+    pending.forgotten = true;
   }
   return pending.memory.expired();
 }

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,6 +37,10 @@ class BufferReleases {
   // `uses`: of the records that are posted and not taken. kInvalidArgument: the buffer is not
   // registered, or taken back already.
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
+  // The same for chunks of the buffer, which itself stays. kResourceExhausted: kMostPending.
+  static constexpr size_t kMostPending = kMaxBuffersPerProcess;
+  absl::Status BeginChunks(uint64_t request, BufferId id, const ChunkedBuffer::Span& span,
+                           std::vector<RingUse> uses);
 
   // The requests whose buffers have gone since. A turn looks at so many at most, at all of them in
   // turn: a tenant with thousands that never end costs its neighbours little.
@@ -48,6 +53,7 @@ class BufferReleases {
   struct Pending {
     uint64_t request;
     BufferId id;
+    std::optional<ChunkedBuffer::Span> chunks;  // else all of the buffer
     std::vector<RingUse> uses;
     bool forgotten;
     std::weak_ptr<DeviceMemory> memory;  // once it is forgotten

@@ -15,8 +15,7 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
-constexpr size_t kRecordsPerRelease = 1 << 14;  // looked at for the buffer that is released
-constexpr size_t kRanksPerTurn = 64;            // looked at while releases are pending
+constexpr size_t kRanksPerTurn = 64;  // looked at while releases are pending
 
 }  // namespace
 
@@ -145,6 +144,15 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kReleaseBuffer:
       if (wire::ReleaseBuffer m; greeted && as(&m)) return HandleRelease(m);
       break;
+    case wire::MessageKind::kReserveRange:
+      if (wire::ReserveRange m; greeted && as(&m)) return HandleReserve(m);
+      break;
+    case wire::MessageKind::kMapChunk:
+      if (wire::MapChunk m; greeted && as(&m)) return HandleMapChunk(m, std::move(fds[0]));
+      break;
+    case wire::MessageKind::kUnmapChunks:
+      if (wire::UnmapChunks m; greeted && as(&m)) return HandleUnmapChunks(m);
+      break;
     case wire::MessageKind::kCommInit:
       if (wire::CommInit m; greeted && as(&m)) return HandleInit(m);
       break;
@@ -209,32 +217,6 @@ absl::Status Session::HandleGetUniqueId(const wire::GetUniqueId& request) {
   auto reply = Reply<wire::UniqueIdReply>(request.header.request, absl::OkStatus());
   std::memcpy(reply.unique_id, &id, sizeof(id));
   return Send(reply);
-}
-
-absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd) {
-  BufferExport offer{.kind = request.kind,
-                     .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(request.handle),
-                     .fd = std::move(fd),
-                     .bytes = request.bytes,
-                     .owner = identity().process};
-  auto id = buffers_.Register(offer);
-  auto reply = Reply<wire::RegisterReply>(request.header.request, id.status());
-  if (id.ok()) reply.buffer_id = id->value();
-  return Send(reply);
-}
-
-absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
-  const BufferId id(request.buffer_id);
-  std::vector<RingUse> uses;
-  size_t budget = kRecordsPerRelease;
-  for (const auto& [handle, slot] : ranks_) {
-    const uint64_t last = slot.endpoint->LastUseOf(id, &budget);
-    if (last > 0) uses.push_back({handle, last});
-  }
-  const absl::Status begun = releases_.Begin(request.header.request, id, std::move(uses));
-  if (!begun.ok()) return SendDone(request.header.request, begun);
-  PollReleases();
-  return absl::OkStatus();
 }
 
 absl::Status Session::HandleInit(const wire::CommInit& request) {

@@ -90,6 +90,10 @@ class Session {
   absl::Status HandleGetUniqueId(const wire::GetUniqueId& request);
   absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd);
   absl::Status HandleRelease(const wire::ReleaseBuffer& request);
+  absl::Status HandleReserve(const wire::ReserveRange& request);
+  absl::Status HandleMapChunk(const wire::MapChunk& request, UniqueFd fd);
+  absl::Status HandleUnmapChunks(const wire::UnmapChunks& request);
+  std::vector<RingUse> UsesOf(BufferId id) const;
   absl::Status HandleInit(const wire::CommInit& request);
   absl::Status HandleSplit(const wire::CommSplit& request);
   absl::Status HandleShrink(const wire::CommShrink& request);

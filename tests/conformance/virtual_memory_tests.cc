@@ -63,7 +63,6 @@ class Segment {
     DRIVER_OK(test_, driver_.reserve(&base_, pieces * piece_bytes_, 0, 0, 0));
   }
   ~Segment() {
-    // A test that ended early may have left copies behind that still run: it keeps its memory.
     if (!test_.ok()) return;
     for (size_t i = 0; i < handles_.size(); ++i) Unmap(i);
     if (base_ != 0) driver_.free_range(base_, handles_.size() * piece_bytes_);
@@ -83,8 +82,9 @@ class Segment {
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     DRIVER_OK(test_, driver_.set_access(at, piece_bytes_, &access, 1));
   }
+  // A test that ended early may have left copies behind that still run: it keeps its memory.
   void Unmap(size_t piece) {
-    if (handles_[piece] == 0) return;
+    if (!test_.ok() || handles_[piece] == 0) return;
     driver_.unmap(base_ + piece * piece_bytes_, piece_bytes_);
     driver_.release(handles_[piece]);
     handles_[piece] = 0;

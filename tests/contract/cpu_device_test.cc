@@ -23,6 +23,9 @@ class HostWorld : public DeviceWorld {
   void Read(std::span<std::byte> to, const std::byte* device_address) override {
     std::copy_n(device_address, to.size(), to.begin());
   }
+  UniqueFd AllocateAsDescriptor(size_t bytes) override {
+    return testing::EmulatedAllocation(bytes).TakeFd();
+  }
 
  protected:
   std::unique_ptr<CpuDevice> device_;

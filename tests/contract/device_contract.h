@@ -31,6 +31,8 @@ class DeviceWorld {
   virtual ~DeviceWorld() = default;
   virtual Device& device() = 0;
   virtual TenantBuffer AllocateAsTenant(size_t bytes) = 0;
+  // A tenant's allocation as a descriptor that can be mapped in a range.
+  virtual UniqueFd AllocateAsDescriptor(size_t bytes) = 0;
   // Between host memory and the device's, once nothing runs there.
   virtual void Write(std::byte* device_address, std::span<const std::byte> from) = 0;
   virtual void Read(std::span<std::byte> to, const std::byte* device_address) = 0;
@@ -312,6 +314,71 @@ TEST_P(DeviceContract, RefusesAHandleThatMeansNothing) {
 }
 
 TEST_P(DeviceContract, DescribesItself) { EXPECT_FALSE(device().Description().empty()); }
+
+// ---- Ranges ----------------------------------------------------------------------------------
+
+class DeviceRangeContract {
+ public:
+  static constexpr size_t kChunk = size_t{1} << 20;
+
+  static BufferExport Offer(UniqueFd fd, uint64_t bytes) {
+    static constexpr uint8_t kNoHandle[wire::kIpcHandleBytes] = {};
+    return {.kind = wire::ExportKind::kFileDescriptor,
+            .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(kNoHandle),
+            .fd = std::move(fd),
+            .bytes = bytes,
+            .owner = 7};
+  }
+};
+
+TEST_P(DeviceContract, ChunksOfARangeLieSideBySide) {
+  constexpr size_t kChunk = DeviceRangeContract::kChunk;
+  const auto range = device().Reserve(8 * kChunk);
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ((*range)->bytes(), 8 * kChunk);
+  for (const uint64_t at : {3, 2}) {
+    const absl::Status mapped = (*range)->Map(
+        at * kChunk, DeviceRangeContract::Offer(world_->AllocateAsDescriptor(kChunk), kChunk));
+    ASSERT_TRUE(mapped.ok()) << mapped;
+  }
+  std::vector<std::byte> written(2 * kChunk);
+  for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i * 7 >> 4);
+  std::byte* const place = (*range)->address() + 2 * kChunk;
+  world_->Write(place, written);
+  std::vector<std::byte> read(written.size());
+  world_->Read(read, place);
+  EXPECT_EQ(read, written);
+}
+
+TEST_P(DeviceContract, AChunkThatIsUnmappedMakesPlaceForAnother) {
+  constexpr size_t kChunk = DeviceRangeContract::kChunk;
+  const auto range = device().Reserve(2 * kChunk);
+  ASSERT_TRUE(range.ok()) << range.status();
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status mapped = (*range)->Map(
+        kChunk, DeviceRangeContract::Offer(world_->AllocateAsDescriptor(kChunk), kChunk));
+    ASSERT_TRUE(mapped.ok()) << mapped;
+    std::byte first{1};
+    world_->Read(std::span(&first, 1), (*range)->address() + kChunk);
+    EXPECT_EQ(first, std::byte{0}) << "memory of its own";
+    first = std::byte{9};
+    world_->Write((*range)->address() + kChunk, std::span(&first, 1));
+    (*range)->Unmap(kChunk, kChunk);
+  }
+}
+
+TEST_P(DeviceContract, ARangeRefusesWhatItCannotHold) {
+  constexpr size_t kChunk = DeviceRangeContract::kChunk;
+  EXPECT_FALSE(device().Reserve(0).ok());
+  const auto range = device().Reserve(2 * kChunk);
+  ASSERT_TRUE(range.ok()) << range.status();
+  const auto refused = [&](uint64_t at, UniqueFd fd, uint64_t bytes) {
+    return !(*range)->Map(at, DeviceRangeContract::Offer(std::move(fd), bytes)).ok();
+  };
+  EXPECT_TRUE(refused(0, UniqueFd(), kChunk)) << "no descriptor";
+  EXPECT_TRUE(refused(0, world_->AllocateAsDescriptor(kChunk), 2 * kChunk)) << "shorter";
+  EXPECT_TRUE(refused(1, world_->AllocateAsDescriptor(kChunk), kChunk)) << "between pages";
+}
 
 }  // namespace mccs
 

@@ -4,14 +4,12 @@ not still does. Prints the suite's own tables."""
 import re
 import unittest
 
-from lab_world import SANITIZED, Lab, cases, program
+from lab_world import SANITIZED, Lab, cases, environment, program
 
 # What the shim does not have yet, by parts of the tests' names: each of them fails, or its entry has to go.
 KNOWN_MISSING = (
     # Capture.
     "/graphs/",
-    # Virtual memory of several mappings.
-    "/virtual_memory/a_buffer_over", "/virtual_memory/a_segment",
 )
 # A whole run takes half a minute, on a loaded machine minutes.
 SUITE_PATIENCE_S = 400
@@ -31,8 +29,8 @@ class Conformance(unittest.TestCase):
         print(re.sub(r"(?m)^\[0\] ", "", result.stdout))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
-    def suite(self, *arguments, options=()):
-        return self.lab.run(program("conformance"), *arguments, options=options, timeout=SUITE_PATIENCE_S)
+    def suite(self, *arguments, options=(), env=None):
+        return self.lab.run(program("conformance"), *arguments, options=options, timeout=SUITE_PATIENCE_S, env=env)
 
     def without_left_out(self, more=()):
         return [word for name in (*KNOWN_MISSING, *TOO_LARGE, *more) for word in ("--exclude", name)]
@@ -47,6 +45,12 @@ class Conformance(unittest.TestCase):
     def test_one_process_with_all_gpus_of_a_host(self):
         self.assert_passes(self.lab.exec("h0", program("conformance"), *self.without_left_out(ONE_LAYOUT),
                                          timeout=SUITE_PATIENCE_S))
+
+    def test_more_ranks_than_gpus(self):
+        for options in ((), ("-g", 2)):
+            layout = ("--ranks-per-host", 2) if options else ()
+            self.assert_passes(self.suite(*options, "--filter", "/multi_rank/", options=layout,
+                                          env=environment(NCCL_MULTI_RANK_GPU_ENABLE="1")))
 
     def test_random_programs(self):
         self.assert_passes(self.suite("--random", "--seeds", 20))

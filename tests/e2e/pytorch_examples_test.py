@@ -18,9 +18,9 @@ class Examples(unittest.TestCase):
         cls.lab = Lab(hosts=2, gpus=2, name="pytorch")
         cls.addClassCleanup(cls.lab.down)
 
-    def run_example(self, name, *arguments, options=("--ranks-per-host", 1)):
-        result = self.lab.run("python", EXAMPLES / name, *arguments, options=options, env=pytorch_environment(),
-                              timeout=PATIENCE_S)
+    def run_example(self, name, *arguments, options=("--ranks-per-host", 1), **variables):
+        result = self.lab.run("python", EXAMPLES / name, *arguments, options=options,
+                              env=pytorch_environment(**variables), timeout=PATIENCE_S)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         return result.stdout
 
@@ -32,6 +32,12 @@ class Examples(unittest.TestCase):
 
     def test_data_parallel_with_two_ranks_on_each_host(self):
         self.assert_learns_the_same("ddp.py", options=())
+
+    def test_data_parallel_in_expandable_segments(self):
+        self.assert_learns_the_same("ddp.py", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+
+    def test_data_parallel_in_memory_of_a_cuda_pool(self):
+        self.assert_learns_the_same("ddp.py", PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync")
 
     def test_fully_sharded(self):
         self.assert_learns_the_same("fsdp.py")

@@ -22,6 +22,12 @@ class SimChannel final : public TenantChannel {
     const std::vector<std::byte>& bytes = pipe_->to_daemon.front();
     message->size = std::min(bytes.size(), message->bytes.size());
     std::copy_n(bytes.begin(), message->size, message->bytes.begin());
+    wire::MessageHeader header{};
+    std::memcpy(&header, message->bytes.data(), std::min(message->size, sizeof(header)));
+    if (header.kind == wire::MessageKind::kMapChunk && !pipe_->descriptors.empty()) {
+      message->fds[0] = std::move(pipe_->descriptors.front());
+      pipe_->descriptors.pop_front();
+    }
     pipe_->to_daemon.pop_front();
     return true;
   }

@@ -25,6 +25,7 @@ namespace mccs {
 // The two ends of a channel in memory.
 struct SimPipe {
   std::deque<std::vector<std::byte>> to_daemon;
+  std::deque<UniqueFd> descriptors;  // each goes with the next MapChunk in `to_daemon`
   struct Answer {
     std::vector<std::byte> bytes;
     std::vector<UniqueFd> fds;

@@ -38,6 +38,9 @@ class ScarceMemory final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& from) override {
     return real_.Import(from);
   }
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
+    return real_.Reserve(bytes);
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     if (left == 0) return absl::ResourceExhaustedError("no memory");
     --left;

@@ -27,6 +27,9 @@ class NarrowDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
     return real_.Import(offer);
   }
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
+    return real_.Reserve(bytes);
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     return real_.Allocate(bytes);
   }

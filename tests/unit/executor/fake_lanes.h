@@ -28,6 +28,9 @@ class HeldDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override {
     return absl::UnimplementedError("not asked for here");
   }
+  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t) override {
+    return absl::UnimplementedError("not asked for here");
+  }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
     return absl::UnimplementedError("not asked for here");
   }

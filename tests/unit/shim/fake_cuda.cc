@@ -13,8 +13,6 @@
 namespace mccs::fake_cuda {
 namespace {
 
-enum class Kind { kDevice, kHost, kManaged, kPool };
-
 struct Memory {
   size_t bytes;
   int device;
@@ -63,12 +61,9 @@ const std::pair<const uint64_t, Memory>* Locate(World& world, CUdeviceptr addres
 }
 
 void* Add(size_t bytes, Kind kind) {
-  World& world = TheWorld();
-  const int device = GetDevice();
-  std::lock_guard lock(world.mutex);
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(memory, 0, bytes);
-  world.memory[reinterpret_cast<uint64_t>(memory)] = {bytes, device, kind, world.next_id++};
+  Know(memory, bytes, kind);
   return memory;
 }
 
@@ -113,7 +108,9 @@ bool AdvanceOne(Stream& stream) {
 void Reset() {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
-  for (auto& [address, memory] : world.memory) std::free(reinterpret_cast<void*>(address));
+  for (auto& [address, memory] : world.memory) {
+    if (memory.kind != Kind::kVirtual) std::free(reinterpret_cast<void*>(address));
+  }
   world.memory.clear();
   world.streams.clear();
   world.stream_error = CUDA_SUCCESS;
@@ -141,10 +138,21 @@ size_t allocations() {
   return world.memory.size();
 }
 
-void Free(void* memory) {
+void Know(void* memory, size_t bytes, Kind kind) {
+  World& world = TheWorld();
+  const int device = GetDevice();
+  std::lock_guard lock(world.mutex);
+  world.memory[reinterpret_cast<uint64_t>(memory)] = {bytes, device, kind, world.next_id++};
+}
+
+void Forget(void* memory) {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   world.memory.erase(reinterpret_cast<uint64_t>(memory));
+}
+
+void Free(void* memory) {
+  Forget(memory);
   std::free(memory);
 }
 

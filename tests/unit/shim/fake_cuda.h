@@ -26,6 +26,17 @@ void Free(void* memory);
 void* AllocHost(size_t bytes);  // known to CUDA, but no device memory
 void* AllocManaged(size_t bytes);
 void* AllocPool(size_t bytes);  // device memory that cannot be exported
+
+// Virtual memory: addresses, and chunks that come and go in them (fake_virtual_memory.cc).
+std::byte* Reserve(size_t bytes);
+void Map(std::byte* place, size_t bytes, bool shareable = true);
+void Unmap(std::byte* place);
+
+// What the fake knows of an address.
+enum class Kind { kDevice, kHost, kManaged, kPool, kVirtual };
+void Know(void* memory, size_t bytes, Kind kind);
+void Forget(void* memory);
+
 // The next calls of cuMemAlloc fail with this.
 void FailAllocations(CUresult error);
 // Allocations that are alive, of any kind.

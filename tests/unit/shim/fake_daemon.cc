@@ -49,6 +49,24 @@ void ReduceAll(ReduceOp op, const std::vector<std::byte*>& inputs, size_t count,
   }
 }
 
+ssize_t ReceiveWithFd(int socket, std::vector<unsigned char>& bytes, UniqueFd* fd) {
+  iovec data{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t received = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  fd->Reset();
+  if (cmsghdr* part = received > 0 ? CMSG_FIRSTHDR(&message) : nullptr) {
+    int sent = -1;
+    std::memcpy(&sent, CMSG_DATA(part), sizeof(sent));
+    fd->Reset(sent);
+  }
+  return received;
+}
+
 }  // namespace
 
 FakeDaemon::FakeDaemon() {
@@ -117,7 +135,7 @@ void FakeDaemon::Accept() {
 
 void FakeDaemon::Read(Session& session) {
   std::vector<unsigned char> bytes(wire::kMaxMessageBytes);
-  const ssize_t received = recv(session.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  const ssize_t received = ReceiveWithFd(session.socket.get(), bytes, &session.received);
   if (received == 0) session.gone = true;
   if (received <= 0) return;
   bytes.resize(static_cast<size_t>(received));
@@ -170,6 +188,15 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     }
     case wire::MessageKind::kReleaseBuffer:
       session.releasing[Open<wire::ReleaseBuffer>(bytes).buffer_id] = request;
+      break;
+    case wire::MessageKind::kReserveRange:
+      OnReserve(session, Open<wire::ReserveRange>(bytes));
+      break;
+    case wire::MessageKind::kMapChunk:
+      OnMapChunk(session, Open<wire::MapChunk>(bytes));
+      break;
+    case wire::MessageKind::kUnmapChunks:
+      OnUnmapChunks(session, Open<wire::UnmapChunks>(bytes));
       break;
     case wire::MessageKind::kCommInit:
       OnInit(session, Open<wire::CommInit>(bytes));

@@ -37,6 +37,8 @@ class FakeDaemon {
   void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
   // The next answers to GetUniqueId, CommInit and RegisterBuffer carry this error.
   void RefuseWith(wire::ErrorClass error) { refusal_ = error; }
+  // The next answers to MapChunk carry this text.
+  void RefuseChunks(const std::string& why);
   // Fails a rank's communicator as the daemon does when a peer dies.
   void FailRank(int rank, wire::ErrorClass error, const std::string& text);
 
@@ -80,6 +82,8 @@ class FakeDaemon {
     UniqueFd doorbell;
     SharedRegion memory;
     std::map<uint32_t, std::byte*> buffers;
+    std::map<uint32_t, size_t> ranges;       // bytes of the buffers that are made of chunks
+    UniqueFd received;                       // with the message that is being handled
     std::map<uint32_t, uint64_t> releasing;  // buffers to the requests that take them back
     uint32_t next_buffer = 1;
     uint32_t next_comm = 0;
@@ -92,6 +96,9 @@ class FakeDaemon {
   void Handle(Session& session, const std::vector<unsigned char>& bytes);
   template <typename Message>
   void Answer(Session& session, uint64_t request, Message message, std::vector<int> fds = {});
+  void OnReserve(Session& session, const wire::ReserveRange& message);
+  void OnMapChunk(Session& session, const wire::MapChunk& message);
+  void OnUnmapChunks(Session& session, const wire::UnmapChunks& message);
   void OnInit(Session& session, const wire::CommInit& message);
   // Who has this handle in this session, and its communicator.
   std::pair<Comm*, Member*> Find(Session& session, uint32_t handle);
@@ -124,6 +131,7 @@ class FakeDaemon {
   std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
 
   std::mutex mutex_;  // the thread holds it while it works
+  std::string chunk_refusal_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<uint64_t, std::vector<Join>> joining_;  // by comm_id
   std::vector<std::unique_ptr<Comm>> comms_;

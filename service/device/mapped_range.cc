@@ -1,0 +1,78 @@
+#include "service/device/mapped_range.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "service/device/mapped_memory.h"
+#include "service/device/memory_file.h"
+
+namespace mccs {
+namespace {
+
+bool IsWholePages(uint64_t bytes) {
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes % page == 0;
+}
+
+// Addresses that nothing else gets, and that nobody may touch.
+void* MapNothing(void* place, size_t bytes) {
+  return mmap(place, bytes, PROT_NONE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place == nullptr ? 0 : MAP_FIXED), -1,
+              0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceRange>> MappedRange::Reserve(uint64_t bytes) {
+  if (bytes == 0 || !IsWholePages(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a range of ", bytes, " bytes is not a range of whole pages"));
+  }
+  void* address = MapNothing(nullptr, bytes);
+  if (address == MAP_FAILED) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot reserve ", FormatBytes(bytes),
+                                                     " of addresses: ", std::strerror(errno)));
+  }
+  return std::unique_ptr<DeviceRange>(new MappedRange(static_cast<std::byte*>(address), bytes));
+}
+
+MappedRange::~MappedRange() { munmap(address_, bytes_); }
+
+absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
+  if (!offer.fd.valid()) {
+    return ImportRefused(offer.owner, "no descriptor came with the message");
+  }
+  if (offer.bytes == 0 || !IsWholePages(offer.bytes) || !IsWholePages(offset)) {
+    return ImportRefused(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
+                                                   " of a range are not whole pages"));
+  }
+  MCCS_RETURN_IF_ERROR(CheckSealedFile(offer.fd.get(), offer).status());
+  std::byte* const place = address_ + offset;
+  if (mmap(place, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, offer.fd.get(), 0) ==
+      MAP_FAILED) {
+    const int error = errno;
+    if (error == EACCES || error == EPERM || error == EBADF) {
+      return ImportRefused(offer.owner, absl::StrCat("the descriptor cannot be mapped for reading ",
+                                                     "and writing: ", std::strerror(error)));
+    }
+    return absl::ResourceExhaustedError(absl::StrCat("cannot map ", FormatBytes(offer.bytes),
+                                                     " of a range: ", std::strerror(error)));
+  }
+  const size_t now = std::min<size_t>(offer.bytes, kPopulateBytes - populated_);
+  if (now > 0) madvise(place, now, MADV_POPULATE_WRITE);  // else: faults, later
+  populated_ += now;
+  return absl::OkStatus();
+}
+
+// Where the kernel refuses, the memory stays until the range ends; nobody reaches it.
+void MappedRange::Unmap(uint64_t offset, uint64_t bytes) { MapNothing(address_ + offset, bytes); }
+
+}  // namespace mccs

@@ -1,0 +1,39 @@
+// A reserved range of host addresses into which tenants' memory files are mapped.
+#ifndef MCCS_SERVICE_DEVICE_MAPPED_RANGE_H_
+#define MCCS_SERVICE_DEVICE_MAPPED_RANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "service/device/device.h"
+
+namespace mccs {
+
+// LIFETIME: everything in it is unmapped with the object.
+class MappedRange final : public DeviceRange {
+ public:
+  // Device::Reserve's contract.
+  static absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes);
+
+  ~MappedRange() override;
+  MappedRange(const MappedRange&) = delete;
+  MappedRange& operator=(const MappedRange&) = delete;
+
+  std::byte* address() const override { return address_; }
+  size_t bytes() const override { return bytes_; }
+  absl::Status Map(uint64_t offset, const BufferExport& offer) override;
+  void Unmap(uint64_t offset, uint64_t bytes) override;
+
+ private:
+  MappedRange(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
+
+  std::byte* const address_;
+  const size_t bytes_;
+  size_t populated_ = 0;  // bytes that have their page-table entries since they were mapped
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_MAPPED_RANGE_H_

@@ -1,0 +1,68 @@
+#include "service/device/memory_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+
+namespace mccs {
+
+absl::Status ImportRefused(pid_t owner, const std::string& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("import of a buffer of process ", owner, " refused: ", why));
+}
+
+namespace {
+
+// What the kernel knows by itself: a file that is served by somebody (FUSE, NFS) could keep an
+// engine waiting for its answer for ever, and who serves it may be the tenant.
+absl::StatusOr<struct statx> AskKernel(int fd, pid_t owner) {
+  struct statx st {};
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) == 0) return st;
+  return ImportRefused(owner, absl::StrCat("statx fails: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+// All memfds of ordinary pages lie on one device, which nobody can mount and nothing else can put
+// named files on.
+absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
+  const UniqueFd example(memfd_create("mccs-importer", MFD_CLOEXEC));
+  if (!example.valid()) {
+    return absl::ResourceExhaustedError(absl::StrCat("memfd_create fails: ", std::strerror(errno)));
+  }
+  MCCS_ASSIGN_OR_RETURN(const struct statx ours, AskKernel(example.get(), owner));
+  MCCS_ASSIGN_OR_RETURN(const struct statx st, AskKernel(fd, owner));
+  const bool same_device =
+      st.stx_dev_major == ours.stx_dev_major && st.stx_dev_minor == ours.stx_dev_minor;
+  if (!S_ISREG(st.stx_mode) || !same_device) {
+    return ImportRefused(owner,
+                         "the descriptor is no memory file (memfd_create without huge pages)");
+  }
+  return FileIdentity{.device = makedev(st.stx_dev_major, st.stx_dev_minor),
+                      .inode = st.stx_ino,
+                      .bytes = st.stx_size};
+}
+
+absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
+  MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return ImportRefused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
+  }
+  if (file.bytes == 0 || file.bytes < offer.bytes) {
+    return ImportRefused(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
+                                                   offer.bytes, " offered"));
+  }
+  return file.bytes;
+}
+
+}  // namespace mccs

@@ -1,0 +1,31 @@
+// What a file has to be before the daemon maps it for a tenant: ordinary memory (memfd_create) that
+// cannot become shorter. Everything is asked of the descriptor that will be mapped.
+#ifndef MCCS_SERVICE_DEVICE_MEMORY_FILE_H_
+#define MCCS_SERVICE_DEVICE_MEMORY_FILE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "service/device/device.h"
+
+namespace mccs {
+
+// kInvalidArgument: "import of a buffer of process 4711 refused: WHY".
+absl::Status ImportRefused(pid_t owner, const std::string& why);
+
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  uint64_t bytes = 0;
+};
+absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
+
+// The file's size. Refuses one that could shrink, that is empty, or shorter than offered.
+absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_MEMORY_FILE_H_

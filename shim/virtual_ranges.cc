@@ -1,0 +1,321 @@
+#include "shim/virtual_ranges.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "base/units.h"
+#include "shim/fence.h"
+#include "shim/memory_kind.h"
+
+namespace mccs::shim {
+namespace {
+
+// A daemon that takes longer to map something is ill.
+constexpr std::chrono::seconds kMapTime{30};
+// For so long a call waits until the place of a mapping that is gone is free; then it stages.
+constexpr std::chrono::milliseconds kFreeTime{20};
+// Descriptors that are under way at a time: the kernel counts them against the process's limit.
+constexpr size_t kMostAsked = 32;
+// One new chunk looks for so many others that were unmapped unseen.
+constexpr int kCheckedPerChunk = 8;
+// Where the driver does not say how much memory a GPU has.
+constexpr uint64_t kUnknownDeviceBytes = 128 * kGiB;
+
+// The descriptor that stands for the allocation there. Invalid: it cannot be shared.
+// kInvalidArgument: it is no virtual memory.
+absl::StatusOr<UniqueFd> Share(const DriverApi& driver, uint64_t address) {
+  CUmemGenericAllocationHandle handle;
+  if (driver.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what is at 0x", absl::Hex(address), " does not belong to the mapped range"));
+  }
+  int fd = -1;
+  const bool shared = driver.MemExportToShareableHandle != nullptr &&
+                      driver.MemExportToShareableHandle(
+                          &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS;
+  driver.MemRelease(handle);
+  return UniqueFd(shared ? fd : -1);
+}
+
+bool IsWithin(const AddressRange& inner, const AddressRange& outer) {
+  return inner.base >= outer.base && inner.bytes <= outer.bytes &&
+         inner.base - outer.base <= outer.bytes - inner.bytes;
+}
+
+}  // namespace
+
+// ---- Windows ---------------------------------------------------------------------------------
+
+VirtualRanges::Window* VirtualRanges::WindowOf(const AddressRange& use) const {
+  for (const auto& window : windows_) {
+    if (IsWithin(use, window->range)) return window.get();
+  }
+  return nullptr;
+}
+
+// PyTorch reserves 9/8 of the GPU's memory for a segment: as much lies on either side.
+uint64_t VirtualRanges::WindowBytes(const AddressRange& use) const {
+  int device = 0;
+  size_t device_bytes = 0;
+  if (driver_.DeviceTotalMem == nullptr ||
+      driver_.PointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, use.base) !=
+          CUDA_SUCCESS ||
+      driver_.DeviceTotalMem(&device_bytes, device) != CUDA_SUCCESS) {
+    device_bytes = kUnknownDeviceBytes;
+  }
+  const uint64_t segment = std::max<uint64_t>(device_bytes + device_bytes / 8, use.bytes);
+  return 2 * std::bit_ceil(segment);
+}
+
+absl::StatusOr<VirtualRanges::Window*> VirtualRanges::OpenWindow(const AddressRange& use) {
+  auto window = std::make_unique<Window>();
+  window->range.bytes = WindowBytes(use);
+  const uint64_t half = window->range.bytes / 2;
+  const uint64_t middle = use.base / (2 * kMiB) * (2 * kMiB);
+  window->range.base = middle > half ? middle - half : 0;
+  wire::ReserveRange message{};
+  message.bytes = window->range.bytes;
+  driver_.PointerGetAttribute(&message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, use.base);
+  CUuuid uuid;
+  if (driver_.DeviceGetUuid(&uuid, message.device) == CUDA_SUCCESS) {
+    std::copy_n(uuid.bytes, sizeof(message.device_uuid), message.device_uuid);
+  }
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kMapTime));
+  MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
+  window->id = registered.buffer_id;
+  windows_.push_back(std::move(window));
+  return windows_.back().get();
+}
+
+VirtualRanges::Chunks::iterator VirtualRanges::FirstBeyond(Window& window, uint64_t address) {
+  auto it = window.chunks.upper_bound(address);
+  if (it != window.chunks.begin()) {
+    const auto before = std::prev(it);
+    if (address - before->first < before->second.bytes) it = before;
+  }
+  return it;
+}
+
+bool VirtualRanges::Knows(uint64_t address, unsigned long long cuda_id) const {
+  for (const auto& window : windows_) {
+    if (address - window->range.base >= window->range.bytes) continue;
+    const auto it = FirstBeyond(*window, address);
+    if (it != window->chunks.end() && it->first <= address) return it->second.cuda_id == cuda_id;
+  }
+  return false;
+}
+
+bool VirtualRanges::empty() const {
+  return std::all_of(windows_.begin(), windows_.end(), [](const auto& window) {
+    return window->chunks.empty() && window->leaving.empty();
+  });
+}
+
+// ---- Looking up, and mapping what is missing -------------------------------------------------
+
+absl::StatusOr<VirtualRanges::Found> VirtualRanges::Resolve(const AddressRange& use) {
+  Found found;
+  Window* window = WindowOf(use);
+  if (window == nullptr) {
+    absl::StatusOr<Window*> opened = OpenWindow(use);
+    if (!opened.ok() && client_.dead()) return opened.status();
+    if (!opened.ok()) found.refusal = std::string(opened.status().message());
+    if (opened.ok()) window = *opened;
+  }
+  if (window == nullptr) return found;
+  const absl::Status mapped = MapMissing(*window, use, found);
+  const absl::Status collected = Collect(*window, found);
+  MCCS_RETURN_IF_ERROR(mapped);
+  MCCS_RETURN_IF_ERROR(collected);
+  if (!found.refusal.empty()) found.id = 0;
+  return found;
+}
+
+absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, Found& found) {
+  found.id = window.id;
+  found.offset = use.base - window.range.base;
+  const ExportLeases::Use now = leases_.UsedNow();
+  const uint64_t end = use.base + use.bytes;
+  auto it = FirstBeyond(window, use.base);
+  for (uint64_t at = use.base; at < end;) {
+    const std::optional<unsigned long long> cuda_id = BufferIdOf(driver_, at);
+    if (!cuda_id) {
+      return absl::InvalidArgumentError(absl::StrCat("nothing is mapped at 0x", absl::Hex(at)));
+    }
+    AddressRange chunk;
+    Chunk* known = nullptr;
+    if (it != window.chunks.end() && it->first <= at && it->second.cuda_id == *cuda_id) {
+      chunk = {it->first, it->second.bytes};
+      known = &it->second;
+      ++it;
+    } else {
+      const std::optional<Extent> extent = ExtentOf(driver_, at);
+      if (!extent) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("CUDA knows no mapping at 0x", absl::Hex(at)));
+      }
+      chunk = {extent->base, extent->bytes};
+      MCCS_ASSIGN_OR_RETURN(known, Add(window, chunk, found));
+      it = window.chunks.upper_bound(at);
+      if (known != nullptr) known->cuda_id = *cuda_id;
+    }
+    if (known != nullptr) {
+      known->last_use = now;
+      if (!known->shared) found.id = 0;
+    }
+    if (at == use.base) {
+      found.chunk = chunk;
+      found.cuda_id = *cuda_id;
+    }
+    at = chunk.base + chunk.bytes;
+  }
+  return absl::OkStatus();
+}
+
+// Null where it cannot be mapped now.
+absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const AddressRange& chunk,
+                                                         Found& found) {
+  // What was at these addresses is gone.
+  TakeOut(
+      window, chunk, [](const auto&, const auto&) { return true; }, nullptr);
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, Share(driver_, chunk.base));
+  Chunk fresh{.bytes = chunk.bytes, .cuda_id = 0, .shared = fd.valid(), .last_use = {}};
+  if (fresh.shared) {
+    if (!IsWithin(chunk, window.range)) {
+      found.refusal = "it reaches beyond the addresses that are reserved for it";
+      return nullptr;
+    }
+    if (!IsFree(window, chunk)) {
+      found.refusal = "what was mapped at these addresses before is in use still";
+      return nullptr;
+    }
+    if (asked_.size() == kMostAsked) MCCS_RETURN_IF_ERROR(Collect(window, found));
+    ForgetUnmapped();
+    wire::MapChunk message{};
+    message.buffer_id = window.id;
+    message.offset = chunk.base - window.range.base;
+    message.bytes = chunk.bytes;
+    MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message, fd.get()));
+    asked_.push_back({chunk.base, request});
+  }
+  return &(window.chunks[chunk.base] = fresh);
+}
+
+// Whether the daemon has let go of what was there.
+bool VirtualRanges::IsFree(Window& window, const AddressRange& range) {
+  const auto until = std::chrono::steady_clock::now() + kFreeTime;
+  for (PoliteWait wait;; wait.Pause()) {
+    std::erase_if(window.leaving, [&](const Leaving& leaving) {
+      return client_.dead() || client_.Poll(leaving.request).has_value();
+    });
+    const bool free =
+        std::none_of(window.leaving.begin(), window.leaving.end(),
+                     [&](const Leaving& leaving) { return leaving.range.Overlaps(range); });
+    if (free || std::chrono::steady_clock::now() >= until) return free;
+  }
+}
+
+// Reads the answers to all that was asked. What was refused is asked for again by the next call.
+absl::Status VirtualRanges::Collect(Window& window, Found& found) {
+  absl::Status broken;
+  for (const Asked& asked : std::exchange(asked_, {})) {
+    absl::Status answer = [&]() -> absl::Status {
+      MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(asked.request, kMapTime));
+      return reply.As<wire::Done>().status();
+    }();
+    if (answer.ok()) continue;
+    window.chunks.erase(asked.address);
+    found.refusal = std::string(answer.message());
+    if (client_.dead()) broken = std::move(answer);
+  }
+  return broken;
+}
+
+// ---- Letting go ------------------------------------------------------------------------------
+
+// Neighbours go in one message.
+void VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser chosen,
+                            std::vector<uint64_t>* requests) {
+  AddressRange run;
+  const auto send = [&] {
+    if (run.bytes == 0) return;
+    wire::UnmapChunks message{};
+    message.buffer_id = window.id;
+    message.offset = run.base - window.range.base;
+    message.bytes = run.bytes;
+    if (const auto request = client_.Send(message); request.ok()) {
+      if (requests != nullptr) requests->push_back(*request);
+      if (requests == nullptr) window.leaving.push_back({run, *request});
+    }
+    run = {};
+  };
+  for (auto it = FirstBeyond(window, range.base); it != window.chunks.end();) {
+    const AddressRange chunk{it->first, it->second.bytes};
+    if (!chunk.Overlaps(range)) break;
+    if (!chosen(chunk, it->second.last_use)) {
+      ++it;
+      continue;
+    }
+    if (it->second.shared) {
+      if (run.base + run.bytes != chunk.base) send();
+      if (run.bytes == 0) run.base = chunk.base;
+      run.bytes = chunk.base + chunk.bytes - run.base;
+    }
+    it = window.chunks.erase(it);
+  }
+  send();
+}
+
+bool VirtualRanges::BeginLettingGo(const AddressRange& range, Chooser chosen,
+                                   std::vector<uint64_t>* requests) {
+  const size_t before = requests->size();
+  for (const auto& window : windows_) {
+    std::erase_if(window->leaving, [&](const Leaving& leaving) {
+      if (!leaving.range.Overlaps(range)) return false;
+      requests->push_back(leaving.request);
+      return true;
+    });
+    TakeOut(*window, range, chosen, requests);
+  }
+  return requests->size() != before;
+}
+
+void VirtualRanges::LetGoOf(Chooser chosen) {
+  for (const auto& window : windows_) {
+    std::erase_if(window->leaving, [&](const Leaving& leaving) {
+      return client_.dead() || client_.Poll(leaving.request).has_value();
+    });
+    TakeOut(*window, window->range, chosen, nullptr);
+  }
+}
+
+// What a program unmaps where nobody sees it stays bounded by what it maps.
+void VirtualRanges::ForgetUnmapped() {
+  for (int i = 0; i < kCheckedPerChunk; ++i) {
+    Window* window = nullptr;
+    uint64_t next = 0;
+    for (const auto& each : windows_) {  // the next address above, over all windows
+      const auto it = each->chunks.upper_bound(checked_up_to_);
+      if (it == each->chunks.end() || (window != nullptr && it->first >= next)) continue;
+      window = each.get();
+      next = it->first;
+    }
+    checked_up_to_ = next;  // 0 where there is none: from the beginning
+    if (window == nullptr) return;
+    const Chunk& chunk = window->chunks.at(next);
+    // Those that were asked for just now have no number yet.
+    if (chunk.cuda_id == 0 || BufferIdOf(driver_, next) == chunk.cuda_id) continue;
+    TakeOut(
+        *window, {next, 1}, [](const auto&, const auto&) { return true; }, nullptr);
+  }
+}
+
+}  // namespace mccs::shim

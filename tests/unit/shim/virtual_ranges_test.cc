@@ -1,0 +1,132 @@
+// Virtual memory that is shared chunk by chunk: what the daemon is told, and when.
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using fake_cuda::Synchronize;
+using ::testing::HasSubstr;
+using wire::MessageKind;
+
+constexpr size_t kChunk = 16 << 10;
+constexpr size_t kInts = kChunk / sizeof(int);
+
+class VirtualRanges : public ShimTest {
+ protected:
+  // An all-reduce of one rank: what comes out is what went in, if the daemon saw the right memory.
+  void Sum(std::byte* from, size_t bytes, int value) {
+    auto* in = reinterpret_cast<int*>(from);
+    const size_t count = bytes / sizeof(int);
+    std::fill_n(in, count, value);
+    int* out = Buffer<int>(std::vector<int>(count, -1));
+    ASSERT_EQ(ncclAllReduce(in, out, count, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
+        << LastError();
+    ASSERT_TRUE(Synchronize(nullptr));
+    EXPECT_TRUE(Read(out, count) == std::vector<int>(count, value));
+  }
+  void SumInPlace(std::byte* from, size_t bytes, int value) {
+    auto* data = reinterpret_cast<int*>(from);
+    const size_t count = bytes / sizeof(int);
+    std::fill_n(data, count, value);
+    ASSERT_EQ(ncclAllReduce(data, data, count, ncclInt, ncclSum, comms_[0], nullptr), ncclSuccess)
+        << LastError();
+    ASSERT_TRUE(Synchronize(nullptr));
+    EXPECT_TRUE(Read(data, count) == std::vector<int>(count, value));
+  }
+  int Count(MessageKind kind) { return daemon_.CountOf(kind); }
+
+  std::byte* const segment_ = fake_cuda::Reserve(64 * kChunk);
+};
+
+TEST_F(VirtualRanges, ABufferOverSeveralChunksIsOnePiece) {
+  MakeRanks(1);
+  for (size_t i = 0; i < 3; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
+  Sum(segment_ + 100, 3 * kChunk - 100, 5);
+  EXPECT_EQ(Count(MessageKind::kReserveRange), 1);
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 3);
+  Sum(segment_ + kChunk, kChunk, 6);
+  Sum(segment_, 3 * kChunk, 7);
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 3) << "known by now";
+  const auto records = daemon_.RecordsOf(0);
+  EXPECT_EQ(records[1].send.offset, records[2].send.offset + kChunk);
+}
+
+TEST_F(VirtualRanges, ASegmentThatGrowsKeepsWhatIsMapped) {
+  MakeRanks(1);
+  for (size_t chunks = 1; chunks <= 40; ++chunks) {
+    fake_cuda::Map(segment_ + (chunks - 1) * kChunk, kChunk);
+    SumInPlace(segment_, chunks * kChunk, static_cast<int>(chunks));
+    EXPECT_EQ(Count(MessageKind::kMapChunk), static_cast<int>(chunks));
+  }
+  EXPECT_EQ(Count(MessageKind::kReserveRange), 1);
+  EXPECT_EQ(Count(MessageKind::kUnmapChunks), 0);
+}
+
+TEST_F(VirtualRanges, AChunkInTheMiddleThatIsMappedAnewIsNoticed) {
+  MakeRanks(1);
+  for (size_t i = 0; i < 3; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
+  for (int round = 1; round <= 4; ++round) {
+    SumInPlace(segment_, 3 * kChunk, round);
+    fake_cuda::Unmap(segment_ + kChunk);
+    fake_cuda::Map(segment_ + kChunk, kChunk);
+  }
+  EXPECT_EQ(Count(MessageKind::kUnmapChunks), 3);
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 6);
+}
+
+TEST_F(VirtualRanges, ChunksOfOtherSizesAtOldAddressesAreNoticed) {
+  MakeRanks(1);
+  for (size_t i = 0; i < 4; ++i) fake_cuda::Map(segment_ + i * kChunk, kChunk);
+  SumInPlace(segment_, 4 * kChunk, 1);
+  for (size_t i = 0; i < 4; ++i) fake_cuda::Unmap(segment_ + i * kChunk);
+  fake_cuda::Map(segment_, 3 * kChunk);
+  fake_cuda::Map(segment_ + 3 * kChunk, 2 * kChunk);
+  SumInPlace(segment_, 5 * kChunk, 2);
+}
+
+TEST_F(VirtualRanges, WhatCannotBeSharedIsStaged) {
+  MakeRanks(1);
+  fake_cuda::Map(segment_, kChunk);
+  fake_cuda::Map(segment_ + kChunk, kChunk, /*shareable=*/false);
+  Sum(segment_, 2 * kChunk, 3);
+  EXPECT_EQ(daemon_.RecordsOf(0)[0].send.offset, 0u) << "in staging memory";
+  Sum(segment_, kChunk, 4);
+  EXPECT_NE(daemon_.RecordsOf(0)[1].send.offset, 0u) << "the shared chunk alone is not";
+}
+
+TEST_F(VirtualRanges, WhatTheDaemonRefusesIsStagedAndAskedForAgain) {
+  MakeRanks(1);
+  fake_cuda::Map(segment_, kChunk);
+  daemon_.RefuseChunks("the tenant has too many");
+  Sum(segment_, kChunk, 3);
+  daemon_.RefuseChunks("");
+  Sum(segment_, kChunk, 4);
+  EXPECT_EQ(Count(MessageKind::kMapChunk), 2);
+  EXPECT_NE(daemon_.RecordsOf(0)[1].send.id, daemon_.RecordsOf(0)[0].send.id);
+}
+
+TEST_F(VirtualRanges, ARangeWithAGapIsRefused) {
+  MakeRanks(1);
+  fake_cuda::Map(segment_, kChunk);
+  fake_cuda::Map(segment_ + 2 * kChunk, kChunk);
+  auto* data = reinterpret_cast<int*>(segment_);
+  EXPECT_EQ(ncclAllReduce(data, data, 3 * kInts, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("nothing is mapped at"));
+  EXPECT_EQ(ncclAllReduce(data, data, kInts + 1, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclInvalidArgument);
+  SumInPlace(segment_, kChunk, 1);
+}
+
+TEST_F(VirtualRanges, WhatWasUnmappedUnseenIsForgotten) {
+  MakeRanks(1);
+  for (size_t i = 0; i < 16; ++i) {
+    fake_cuda::Map(segment_ + i * kChunk, kChunk);
+    SumInPlace(segment_ + i * kChunk, kChunk, 1);
+    fake_cuda::Unmap(segment_ + i * kChunk);
+  }
+  EXPECT_GE(Count(MessageKind::kUnmapChunks), 15);
+}
+
+}  // namespace
+}  // namespace mccs
