@@ -40,7 +40,11 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
 void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
-  MCCS_CHECK(local != locals_.end());
+  if (local == locals_.end()) {
+    // On its way out: an abort that overtakes a destroy.
+    MCCS_CHECK(std::find(leaving_.begin(), leaving_.end(), port) != leaving_.end());
+    return;
+  }
   splits_.Abandon(port, 0, why);
   if (how == Leaving::kAfterPostedWork && state_ == State::kActive) {
     draining_.push_back({port, why});

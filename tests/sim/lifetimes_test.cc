@@ -63,6 +63,21 @@ TEST(SimLifetimes, ADestroyBehindABadRecordLeavesNoStreamWaiting) {
   EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 2) == 0; }, kNsPerSec));
 }
 
+// The second overtakes the first, whose rank is on its way out already.
+TEST(SimLifetimes, AnAbortBehindADestroyInOneTurnIsAnswered) {
+  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  SimJob job(world, std::vector<int>{0}, 4096);
+  ASSERT_TRUE(job.Form());
+  job.Fill(100);
+  job.PostAll(OpKind::kAllReduce, 100);
+  job.rank(0).region().records[0].send.offset = 2;  // fails the communicator
+  job.tenant(0).Destroy(job.rank(0));
+  job.tenant(0).Abort(job.rank(0));
+  ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }, kNsPerSec));
+  EXPECT_EQ(job.rank(0).done(), wire::kFencePoison);
+  EXPECT_TRUE(world.RunUntil([&] { return Communicators(world, 1) == 0; }, kNsPerSec));
+}
+
 // A broadcast's root is done long before a rank that has not even posted it.
 TEST(SimLifetimes, ARankThatLeavesAfterItsLastOperationDisturbsNobodyInIt) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
