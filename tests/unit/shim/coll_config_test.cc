@@ -20,6 +20,12 @@ ncclResult_t ncclAllGatherConfig(const void*, void*, size_t, ncclDataType_t, ncc
                                  cudaStream_t, const mccs::shim::CollConfig*);
 ncclResult_t ncclReduceScatterConfig(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
                                      ncclComm_t, cudaStream_t, const mccs::shim::CollConfig*);
+ncclResult_t ncclAlltoAllConfig(const void*, void*, size_t, ncclDataType_t, ncclComm_t,
+                                cudaStream_t, const mccs::shim::CollConfig*);
+ncclResult_t ncclGatherConfig(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t,
+                              cudaStream_t, const mccs::shim::CollConfig*);
+ncclResult_t ncclScatterConfig(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t,
+                               cudaStream_t, const mccs::shim::CollConfig*);
 }
 
 namespace mccs {
@@ -116,6 +122,12 @@ TEST_F(CollConfigs, EveryCollectiveHasItsVariant) {
        [&] {
          return ncclReduceScatterConfig(data_, out, 2, ncclInt, ncclMax, comm, nullptr, &config);
        }},
+      {OpKind::kAllToAll,
+       [&] { return ncclAlltoAllConfig(data_, out, 2, ncclInt, comm, nullptr, &config); }},
+      {OpKind::kGather,
+       [&] { return ncclGatherConfig(data_, out, 2, ncclInt, 0, comm, nullptr, &config); }},
+      {OpKind::kScatter,
+       [&] { return ncclScatterConfig(data_, out, 2, ncclInt, 0, comm, nullptr, &config); }},
       {OpKind::kReduce, [&] {
          return ncclReduceConfig(data_, out, 2, ncclInt, ncclMin, 0, comm, nullptr, &config);
        }}};

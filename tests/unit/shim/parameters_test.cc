@@ -2,6 +2,8 @@
 #include <nccl.h>
 
 #include <cstring>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "shim/error_text.h"
@@ -12,6 +14,10 @@ extern "C" {
 typedef struct ncclParamHandle* ncclParamHandle_t;
 ncclResult_t ncclParamBind(ncclParamHandle_t* out, const char* key);
 ncclResult_t ncclParamGetI8(ncclParamHandle_t h, int8_t* out);
+ncclResult_t ncclParamGetI16(ncclParamHandle_t h, int16_t* out);
+ncclResult_t ncclParamGetU8(ncclParamHandle_t h, uint8_t* out);
+ncclResult_t ncclParamGetU16(ncclParamHandle_t h, uint16_t* out);
+ncclResult_t ncclParamGetU32(ncclParamHandle_t h, uint32_t* out);
 ncclResult_t ncclParamGetI32(ncclParamHandle_t h, int32_t* out);
 ncclResult_t ncclParamGetI64(ncclParamHandle_t h, int64_t* out);
 ncclResult_t ncclParamGetU64(ncclParamHandle_t h, uint64_t* out);
@@ -55,6 +61,28 @@ TEST_F(ParametersTest, AKeyIsBoundOrRefusedAndThenNothingIsWritten) {
   EXPECT_EQ(ncclParamBind(&handle, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclParamBind(&handle, "NCCL_P2P_*"), ncclInvalidArgument);
   EXPECT_EQ(Bound("NCCL_ALGO"), Bound("NCCL_ALGO"));
+}
+
+// The largest value of each width, and one more.
+TEST_F(ParametersTest, EveryWidthHasItsLimit) {
+  const ncclParamHandle_t handle = Bound("NCCL_BUFFSIZE");
+  const auto fits = [&]<typename Integer>(ncclResult_t (*get)(ncclParamHandle_t, Integer*)) {
+    const auto most = static_cast<uint64_t>(std::numeric_limits<Integer>::max());
+    Integer value = 0;
+    Set("NCCL_BUFFSIZE", std::to_string(most));
+    EXPECT_EQ(get(handle, &value), ncclSuccess) << most;
+    EXPECT_EQ(value, std::numeric_limits<Integer>::max());
+    Set("NCCL_BUFFSIZE", std::to_string(most + 1));
+    value = 7;
+    EXPECT_EQ(get(handle, &value), ncclInvalidArgument) << most;
+    EXPECT_EQ(value, 7);
+  };
+  fits(ncclParamGetI8);
+  fits(ncclParamGetU8);
+  fits(ncclParamGetI16);
+  fits(ncclParamGetU16);
+  fits(ncclParamGetI32);
+  fits(ncclParamGetU32);
 }
 
 TEST_F(ParametersTest, IntegersAreReadAsWideAsTheyFit) {
