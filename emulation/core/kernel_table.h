@@ -20,6 +20,7 @@ namespace mccs::emulation {
 struct HostKernel {
   MccsEmulatedKernelFunction run = nullptr;
   std::vector<uint32_t> argument_bytes;
+  bool waited = false;
 };
 
 // What a CUfunction, CUkernel, cudaKernel_t or cudaFunction_t of ours points to. Never deleted.
@@ -65,6 +66,7 @@ class PreparedLaunch {
 
   void operator()() const;
   const MccsEmulatedLaunch& launch() const { return launch_; }
+  bool waited() const { return kernel_->waited; }
   // A pointer to each argument's copy. LIFETIME: as long as a copy of this launch.
   void** arguments() const;
 

@@ -3,6 +3,7 @@
 
 #include "emulation/driver/launch.h"
 
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -43,9 +44,14 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   if (known != CUDA_SUCCESS) return known;
   const auto captured = session.process->graphs.Take(*found, [&] { return std::move(*call); });
   if (captured) return *captured;
-  session.process->engine.Enqueue(found, mccs::emulation::ProgramCode{std::move(call->launch)});
+  mccs::emulation::Engine& engine = session.process->engine;
+  const bool waited = call->launch.waited();
+  engine.Enqueue(found, mccs::emulation::ProgramCode{std::move(call->launch)});
+  if (waited) engine.Wait(engine.PendingOf(found));
   return CUDA_SUCCESS;
 }
+
+std::atomic<bool> g_assertion_failed{false};
 
 }  // namespace
 
@@ -78,6 +84,10 @@ int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel) {
   if (session.Enter() != CUDA_SUCCESS) return -1;
   return session.process->kernels.Register(*kernel) ? 0 : -1;
 }
+
+void mccsEmulationFailAssertion() { g_assertion_failed.store(true); }
+
+int mccsEmulationAssertionFailed() { return g_assertion_failed.load() ? 1 : 0; }
 
 CUresult cuModuleLoad(CUmodule* module, const char*) {
   MCCS_ENTER_CONTEXT(session);

@@ -10,7 +10,7 @@
  *   }
  *   static const uint32_t kScaleArguments[] = {sizeof(float*), sizeof(size_t)};
  *   static const MccsEmulatedKernel kKernels[] = {
- *       {sizeof(MccsEmulatedKernel), "_Z5scalePfm", Scale, 2, kScaleArguments}};
+ *       {sizeof(MccsEmulatedKernel), "_Z5scalePfm", Scale, 2, kScaleArguments, 0}};
  *   const MccsEmulatedKernel* mccsEmulatedKernels(size_t* count) { *count = 1; return kKernels; }
  *
  * Built as a shared object and named in MCCS_EMULATION_KERNELS (several are separated by colons),
@@ -46,6 +46,7 @@ typedef struct MccsEmulatedKernel {
   MccsEmulatedKernelFunction run;
   uint32_t argument_count;
   const uint32_t* argument_bytes; /* argument_count sizes */
+  uint32_t waited; /* not 0: the launch returns when it has run, and all before it on its stream */
 } MccsEmulatedKernel;
 
 /* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid for ever. */
@@ -56,6 +57,13 @@ typedef const MccsEmulatedKernel* (*MccsEmulatedKernelsFunction)(size_t* count);
  * Returns 0, or -1 where the description is malformed. Exported by the emulation's libcuda.so.1.
  * THREAD: any. `kernel` and what it points to are copied. */
 int mccsEmulationRegisterKernel(const MccsEmulatedKernel* kernel);
+
+/* For host versions: an assertion of the kernel has failed. As on a GPU the process can do nothing
+ * with CUDA any more: each call of the runtime that needs a context is cudaErrorAssert from then
+ * on. THREAD: any. */
+void mccsEmulationFailAssertion(void);
+/* Whether that has happened. */
+int mccsEmulationAssertionFailed(void);
 
 #ifdef __cplusplus
 }

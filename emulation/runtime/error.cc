@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "emulation/core/error_names.h"
+#include "emulation/include/mccs_emulation_kernel.h"
 #include "emulation/runtime/entry.h"
 
 namespace mccs::emulation {
@@ -26,6 +27,7 @@ cudaError_t Report(cudaError_t error) {
 CUresult EnsureInitialised() { return cuInit(0); }
 
 CUresult EnsureContext() {
+  if (mccsEmulationAssertionFailed() != 0) return CUDA_ERROR_ASSERT;
   CUcontext context = nullptr;
   CUresult result = cuCtxGetCurrent(&context);
   if (result == CUDA_SUCCESS && context != nullptr) return CUDA_SUCCESS;

@@ -18,12 +18,12 @@ namespace mccs::torch_on_host {
 namespace {
 
 // A GPU's kernel hits an assertion, after which the process can do nothing on that GPU any more.
-[[noreturn]] void AssertionFailed(int device) {
+void AssertionFailed(int device) {
   fprintf(stderr,
           "emulated CUDA: device-side assertion on GPU %d: checkForNaN found a NaN in the input of "
           "a collective (TORCH_NCCL_NAN_CHECK)\n",
           device);
-  abort();
+  mccsEmulationFailAssertion();
 }
 
 template <typename Type>
@@ -31,7 +31,7 @@ void CheckForNan(const MccsEmulatedLaunch* launch, void* const* arguments) {
   const Type* const data = *static_cast<Type* const*>(arguments[0]);
   const size_t count = *static_cast<const size_t*>(arguments[1]);
   for (size_t i = 0; i < count; ++i) {
-    if (std::isnan(static_cast<float>(data[i]))) AssertionFailed(launch->device);
+    if (std::isnan(static_cast<float>(data[i]))) return AssertionFailed(launch->device);
   }
 }
 
@@ -47,8 +47,9 @@ void Spin(const MccsEmulatedLaunch*, void* const* arguments) {
 constexpr uint32_t kCheckArguments[] = {sizeof(void*), sizeof(size_t)};
 constexpr uint32_t kSpinArguments[] = {sizeof(int64_t)};
 
+// Waited for, as PyTorch's operators are: the collective behind it is not called with a NaN.
 constexpr MccsEmulatedKernel Check(const char* name, MccsEmulatedKernelFunction run) {
-  return {sizeof(MccsEmulatedKernel), name, run, 2, kCheckArguments};
+  return {sizeof(MccsEmulatedKernel), name, run, 2, kCheckArguments, 1};
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ bool RegisterKernels() {
       Check("_ZN4c10d11checkForNaNIN3c1013Float8_e4m3fnEEEvPT_m", CheckForNan<c10::Float8_e4m3fn>),
       Check("_ZN4c10d11checkForNaNIN3c1011Float8_e5m2EEEvPT_m", CheckForNan<c10::Float8_e5m2>),
       // Its name holds a number of PyTorch's build; the build reads it from libtorch_cuda.so.
-      {sizeof(MccsEmulatedKernel), MCCS_TORCH_SPIN_KERNEL, Spin, 1, kSpinArguments},
+      {sizeof(MccsEmulatedKernel), MCCS_TORCH_SPIN_KERNEL, Spin, 1, kSpinArguments, 0},
   };
   bool all = true;
   for (const MccsEmulatedKernel& kernel : kernels) all &= mccsEmulationRegisterKernel(&kernel) == 0;

@@ -35,7 +35,7 @@ class RuntimeGraph : public testing::Test {
     __cudaRegisterFunction(handle, static_cast<const char*>(kAdd), nullptr, "_Z3addPii", -1,
                            nullptr, nullptr, nullptr, nullptr, nullptr);
     const uint32_t bytes[] = {sizeof(int*), sizeof(int)};
-    const MccsEmulatedKernel kernel{sizeof(MccsEmulatedKernel), "_Z3addPii", Add, 2, bytes};
+    const MccsEmulatedKernel kernel{sizeof(MccsEmulatedKernel), "_Z3addPii", Add, 2, bytes, 0};
     ASSERT_EQ(mccsEmulationRegisterKernel(&kernel), 0);
   }
   void SetUp() override {

@@ -39,6 +39,10 @@ void Scale(const MccsEmulatedLaunch* launch, void* const* arguments) {
   for (size_t i = 0; i < count; ++i) data[i] *= factor;
 }
 
+void AssertStub() {}
+
+void FailAnAssertion(const MccsEmulatedLaunch*, void* const*) { mccsEmulationFailAssertion(); }
+
 const void* Address(void (*stub)()) { return reinterpret_cast<const void*>(stub); }
 
 class Runtime : public testing::Test {
@@ -51,9 +55,13 @@ class Runtime : public testing::Test {
     };
     add(ScaleStub, "_Z5scalePff");
     add(UnknownStub, "_Z7unknownv");
+    add(AssertStub, "_Z6assertv");
     const uint32_t bytes[] = {sizeof(float*), sizeof(float)};
-    const MccsEmulatedKernel kernel{sizeof(MccsEmulatedKernel), "_Z5scalePff", Scale, 2, bytes};
+    const MccsEmulatedKernel kernel{sizeof(MccsEmulatedKernel), "_Z5scalePff", Scale, 2, bytes, 0};
     ASSERT_EQ(mccsEmulationRegisterKernel(&kernel), 0);
+    const MccsEmulatedKernel failing{
+        sizeof(MccsEmulatedKernel), "_Z6assertv", FailAnAssertion, 0, nullptr, 1};
+    ASSERT_EQ(mccsEmulationRegisterKernel(&failing), 0);
   }
   void SetUp() override {
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
@@ -267,6 +275,23 @@ TEST_F(Runtime, MemoryOfAStreamIsGivenBackWhenTheStreamComesThere) {
 }
 
 // The exit of a process must not wait for a stream that waits for ever.
+// In a process of its own, which is lost for CUDA afterwards.
+TEST_F(Runtime, AfterAFailedAssertionEachCallSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const auto launched =
+            cudaLaunchKernel(Address(AssertStub), kOne, kOne, nullptr, 0, nullptr);
+        void* memory = nullptr;
+        const bool right = launched == cudaSuccess && cudaMalloc(&memory, 8) == cudaErrorAssert &&
+                           cudaStreamQuery(nullptr) == cudaErrorAssert &&
+                           cudaGetLastError() == cudaErrorAssert;
+        _exit(right ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EQ(mccsEmulationAssertionFailed(), 0);
+}
+
 TEST_F(Runtime, AStreamThatWaitsForEverDoesNotHoldUpTheExit) {
   const char* program = getenv("MCCS_RUNTIME_TEST_BLOCKED");
   if (program != nullptr) {

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""What programs do with PyTorch's NCCL process group besides training: one rank, started by mccs-lab run.
+
+Runs the scenes that are named on the command line, each with process groups of its own, and prints "NAME: right" when
+what this rank sees of it is right. pytorch_features_test.py says which scene needs which environment.
+"""
+import os
+import pickle
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import SHRINK_ABORT
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+LAST = WORLD - 1
+
+
+def start(name, meeting, eager=True, **options):
+    """The default group of a scene."""
+    dist.init_process_group("nccl", store=dist.PrefixStore(name, meeting), rank=RANK, world_size=WORLD,
+                            device_id=DEVICE if eager else None, **options)
+    return dist.group.WORLD
+
+
+def backend(group):
+    return group._get_backend(DEVICE)
+
+
+def check_sum(group, ranks):
+    """An all-reduce over `group`, whose members are these ranks of the world."""
+    tensor = torch.full((1000,), float(RANK), device=DEVICE)
+    dist.all_reduce(tensor, group=group)
+    assert torch.equal(tensor, torch.full_like(tensor, sum(ranks))), tensor[:4]
+
+
+def new_tensor():
+    return torch.ones(1000, device=DEVICE)
+
+
+def meet(meeting, place):
+    """Nobody goes on before all are there, and no communicator is needed for it."""
+    meeting.add(place, 1)
+    while meeting.add(place, 0) < WORLD:
+        time.sleep(0.02)
+
+
+def abort(meeting):
+    """A collective that a rank never calls is given up; the program that waits for its result goes on."""
+    group = start("abort", meeting)
+    check_sum(group, range(WORLD))
+    if RANK == 0:
+        tensor = new_tensor()
+        dist.all_reduce(tensor)
+        giving_up = threading.Timer(0.5, backend(group).abort)
+        giving_up.start()
+        tensor.cpu()
+        giving_up.join()
+    meet(meeting, "given up")
+    dist.destroy_process_group()
+
+
+def split(meeting):
+    group = start("split", meeting)
+    halves = [list(range(WORLD // 2)), list(range(WORLD // 2, WORLD))]
+    half = dist.split_group(group, halves)
+    check_sum(half, halves[RANK * 2 // WORLD])
+    ends = dist.new_group([0, LAST])
+    if RANK in (0, LAST):
+        check_sum(ends, [0, LAST])
+    assert backend(group).comm_split_count() == 2
+    check_sum(group, range(WORLD))
+    dist.destroy_process_group()
+
+
+def scalable(meeting):
+    """As many unique ids as ranks."""
+    os.environ["TORCH_NCCL_RANKS_PER_ROOT"] = "1"
+    check_sum(start("scalable", meeting), range(WORLD))
+    del os.environ["TORCH_NCCL_RANKS_PER_ROOT"]
+    dist.destroy_process_group()
+
+
+def priority(meeting):
+    options = dist.ProcessGroupNCCL.Options()
+    options.is_high_priority_stream = True
+    check_sum(start("priority", meeting, eager=False, pg_options=options), range(WORLD))
+    dist.destroy_process_group()
+
+
+def registered(meeting):
+    """The allocator registers its segments with the communicator, also those that come and go later."""
+    group = start("registered", meeting)
+    for megabytes in (1, 4, 30):
+        kept = torch.zeros(megabytes << 18, device=DEVICE)
+        check_sum(group, range(WORLD))
+        dist.all_reduce(kept)
+        del kept
+        torch.cuda.empty_cache()
+    dist.destroy_process_group()
+
+
+def recorder(meeting):
+    """The flight recorder tells what is done from what is under way."""
+    group = start("recorder", meeting)
+    check_sum(group, range(WORLD))
+    torch.cuda.synchronize()
+    if RANK != 0:
+        work = dist.all_reduce(new_tensor(), async_op=True)
+        states = [entry["state"] for entry in pickle.loads(torch._C._distributed_c10d._dump_nccl_trace())["entries"]]
+        assert states[-2:] == ["completed", "scheduled"], states
+    meet(meeting, "recorded")
+    if RANK == 0:
+        work = dist.all_reduce(new_tensor(), async_op=True)
+    work.wait()
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def nonblocking(meeting):
+    for eager in (False, True):
+        check_sum(start(f"nonblocking {eager}", meeting, eager=eager), range(WORLD))
+        dist.destroy_process_group()
+
+
+def shrink(meeting):
+    """Without the last rank, which does not call; then in the middle of work that it never enters."""
+    for flags in (0, SHRINK_ABORT):
+        group = start(f"shrink {flags}", meeting)
+        check_sum(group, range(WORLD))
+        torch.cuda.synchronize()
+        meet(meeting, f"before shrinking {flags}")
+        if RANK != LAST:
+            if flags == SHRINK_ABORT:
+                dist.all_reduce(new_tensor())
+            check_sum(dist.shrink_group([LAST], shrink_flags=flags), range(LAST))
+        meet(meeting, f"shrunk {flags}")
+        dist.destroy_process_group()
+
+
+def timeout(meeting):
+    group = start("timeout", meeting, timeout=timedelta(seconds=2))
+    if RANK == 0:
+        work = dist.all_reduce(new_tensor(), async_op=True)
+        try:
+            work.wait(timedelta(seconds=2))
+        except dist.DistBackendError as error:
+            assert "ALLREDUCE" in str(error), error
+        else:
+            raise AssertionError("nothing is said of a collective that nobody else calls")
+    meet(meeting, "timed out")
+    backend(group).abort()
+    dist.destroy_process_group()
+
+
+def nan(meeting):
+    start("nan", meeting)
+    tensor = new_tensor()
+    dist.all_reduce(tensor)
+    tensor[17] = float("nan")
+    try:
+        dist.all_reduce(tensor)
+    except RuntimeError as error:
+        assert "device-side assert" in str(error), error
+        return
+    raise AssertionError("a NaN was reduced")
+
+
+def leave(meeting):
+    """A rank leaves in order; who goes on waits until the watchdog of its process writes the record and ends it."""
+    start("leave", meeting, timeout=timedelta(seconds=2))
+    dist.all_reduce(new_tensor())
+    if RANK == 0:
+        dist.all_reduce(new_tensor())
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+
+def main():
+    meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0,
+                            timeout=timedelta(seconds=300))
+    torch.cuda.set_device(DEVICE)
+    for scene in sys.argv[1:]:
+        globals()[scene](meeting)
+        print(f"{scene}: right", flush=True)
+        meet(meeting, f"end of {scene}")
+    # Rank 0, whose process holds the meeting place, leaves last.
+    meeting.add("gone", 1)
+    while RANK == 0 and meeting.add("gone", 0) < WORLD:
+        time.sleep(0.02)
+    # CUDA is of no use any more after a failed assertion: no tidying up.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

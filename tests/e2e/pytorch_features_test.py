@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""What PyTorch's NCCL process group can do besides training, on two hosts: giving up, time-outs, split and shrink,
+scalable init, NaN check, flight recorder, registration, non-blocking communicators."""
+import pathlib
+import pickle
+import signal
+import tempfile
+import unittest
+
+from lab_world import ROOT, Lab, cases
+from pytorch_world import need_pytorch, pytorch_environment
+
+PROGRAM = ROOT / "tests/e2e/pytorch_features.py"
+RANKS = 4
+# Importing PyTorch takes seconds, and the processors are shared.
+PATIENCE_S = 500
+
+
+class Features(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        need_pytorch()
+        cls.lab = Lab(hosts=2, gpus=2, name="features")
+        cls.addClassCleanup(cls.lab.down)
+
+    def start(self, *scenes, ranks=RANKS, **variables):
+        return self.lab.run("python", PROGRAM, *scenes, options=("--ranks-per-host", ranks // 2),
+                            env=pytorch_environment(**variables), timeout=PATIENCE_S)
+
+    def assert_right(self, *scenes, **variables):
+        result = self.start(*scenes, **variables)
+        output = result.stdout + result.stderr
+        self.assertEqual(result.returncode, 0, output + self.lab.logs())
+        for scene in scenes:
+            self.assertEqual(result.stdout.count(f"{scene}: right"), RANKS, output)
+
+    def test_groups_split_and_scale_and_are_given_up_and_recorded(self):
+        self.assert_right("split", "scalable", "priority", "recorder", "abort", TORCH_FR_BUFFER_SIZE="100",
+                          TORCH_NCCL_ASYNC_ERROR_HANDLING="0")
+
+    def test_groups_of_non_blocking_communicators_shrink(self):
+        self.assert_right("nonblocking", "shrink", TORCH_NCCL_USE_COMM_NONBLOCKING="1")
+
+    def test_the_allocators_segments_are_registered(self):
+        self.assert_right("registered", TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
+
+    def test_a_time_out_names_the_collective(self):
+        self.assert_right("timeout", TORCH_NCCL_BLOCKING_WAIT="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0")
+
+    def test_a_nan_is_refused(self):
+        self.assert_right("nan", TORCH_NCCL_NAN_CHECK="1")
+
+    def test_who_waits_for_a_rank_that_left_leaves_a_record(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = self.start("leave", ranks=2, TORCH_FR_BUFFER_SIZE="100", TORCH_NCCL_DUMP_ON_TIMEOUT="1",
+                                TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="1", TORCH_NCCL_COORD_CHECK_MILSEC="500",
+                                TORCH_NCCL_DEBUG_INFO_TEMP_FILE=f"{folder}/record_")
+            output = result.stdout + result.stderr
+            self.assertEqual(result.returncode, 128 + signal.SIGABRT, output)
+            record = pickle.loads((pathlib.Path(folder) / "record_0").read_bytes())
+        self.assertEqual([entry["state"] for entry in record["entries"]], ["completed", "scheduled"])
+
+
+if __name__ == "__main__":
+    cases.main()
