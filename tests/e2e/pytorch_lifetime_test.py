@@ -8,7 +8,7 @@ from pytorch_world import need_pytorch, pytorch_environment
 PATIENCE_S = 500
 # Room for one tensor and what PyTorch keeps for small ones, not for two.
 TENSOR_MIB = 24
-ROOM = "40M"
+ROOM = "44M"
 STEPS = 60
 
 # Each step takes a tensor of another size, so that nothing but the GPU's memory can serve it, and gives it back.
@@ -36,9 +36,9 @@ class Lifetime(unittest.TestCase):
         cls.lab = Lab(hosts=2, gpus=1, name="pytorch-lifetime")
         cls.addClassCleanup(cls.lab.down)
 
-    def assert_enough(self, *before, **changes):
+    def assert_enough(self, *before, room=ROOM, **changes):
         result = self.lab.run(*before, "python", "-c", LOOP, timeout=PATIENCE_S,
-                              env=pytorch_environment(MCCS_EMULATED_MEMORY=ROOM, **changes))
+                              env=pytorch_environment(MCCS_EMULATED_MEMORY=room, **changes))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         self.assertEqual(result.stdout.count("never out of memory"), 2)
 
@@ -52,6 +52,15 @@ class Lifetime(unittest.TestCase):
     def test_the_allocators_hook_gives_back_what_no_library_sees(self):
         self.assert_enough(*self.without_the_library_of_frees(), MCCS_EXPORT_LEASE="0",
                            TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1")
+
+    # One range of virtual memory; emptying the cache unmaps its pieces, by addresses from the runtime.
+    def test_segments_that_grow_and_are_emptied(self):
+        self.assert_enough(MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True",
+                           TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC="1")
+
+    # PyTorch makes them so that nobody else can map them, unless it is told: they are copied, which takes a block more.
+    def test_segments_that_cannot_be_shared_are_staged(self):
+        self.assert_enough(room="100M", MCCS_EXPORT_LEASE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
 
 
 if __name__ == "__main__":
