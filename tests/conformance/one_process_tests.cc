@@ -141,7 +141,15 @@ void InitAllKeepsTheCurrentDevice(Test& t) {
   gpus.DestroyComms();
 }
 
+// True where ranks may share a GPU: then the test is skipped.
+bool SkipsWhereGpusAreShared(Test& t) {
+  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr) return false;
+  t.Skip("NCCL_MULTI_RANK_GPU_ENABLE allows it");
+  return true;
+}
+
 void InitAllOfADeviceTwiceIsInvalidUsage(Test& t) {
+  if (SkipsWhereGpusAreShared(t)) return;
   ncclComm_t comms[2] = {};
   const int devices[] = {0, 0};
   NCCL_RETURNS(t, ncclInvalidUsage, ncclCommInitAll(comms, 2, devices));
@@ -158,9 +166,7 @@ void InitAllOfNoSuchDeviceIsInvalidArgument(Test& t) {
 }
 
 void TwoRanksOnOneDeviceAreInvalidUsage(Test& t) {
-  if (std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr) {
-    return t.Skip("NCCL_MULTI_RANK_GPU_ENABLE allows it");
-  }
+  if (SkipsWhereGpusAreShared(t)) return;
   ncclUniqueId id;
   ncclComm_t comms[2] = {};
   NCCL_OK(t, ncclGetUniqueId(&id));

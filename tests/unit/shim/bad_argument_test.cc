@@ -103,12 +103,6 @@ TEST_F(BadArguments, FreedAndUnknownMemory) {
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
 }
 
-TEST_F(BadArguments, HostMemoryIsToldApart) {
-  void* host = fake_cuda::AllocHost(64);
-  EXPECT_EQ(AllReduce(host, data_, 1), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("host memory"));
-}
-
 TEST_F(BadArguments, CapturedStreamIsRefused) {
   fake_cuda::SetCapturing(true);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclInvalidUsage);
