@@ -485,10 +485,8 @@ MonotonicNs Communicator::NextDeadline() const {
 }
 
 absl::StatusOr<double> Communicator::Estimate(const EstimatedCall& call) {
-  if (state_ != State::kActive) {
-    return absl::FailedPreconditionError("the communicator is not active: nothing to estimate");
-  }
-  return loop_->EstimateUs(call);
+  if (state_ == State::kActive) return loop_->EstimateUs(call);
+  return absl::FailedPreconditionError("the communicator is not active: nothing to estimate");
 }
 
 WorkDone Communicator::work() const {
