@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -45,8 +46,7 @@ Outcome LaunchesRepeat() {
   return Pass();
 }
 
-// A replayed wait-for-equal followed by a write that takes the word back: how a captured operation
-// waits for each of its replays.
+// A replayed wait-for-equal followed by a write that takes the word back.
 Outcome WordsInReplays() {
   constexpr int kLaunches = 3;
   PROBE_WORDS(words, 24);
@@ -240,6 +240,41 @@ Outcome UserObjectsLive() {
   return Pass();
 }
 
+// How a captured operation waits for each of its replays: a graph clears the low half of the word
+// that it then waits for as a whole. What stands in the high half releases all later replays.
+Outcome HalvesOfAWord() {
+  constexpr int kLaunches = 3;
+  constexpr uint32_t kGroup = 5;
+  PROBE_WORDS(words, 24);
+  uint64_t* const done = words;
+  uint64_t* const ready = words + 8;
+  uint64_t* const behind = words + 16;
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  PROBE_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  PROBE_CALL(cuStreamWriteValue32(stream, Pointer(done), 0, 0));
+  PROBE_CALL(cuStreamWriteValue32(stream, Pointer(ready), kGroup, 0));
+  PROBE_CALL(cuStreamWaitValue64(stream, Pointer(done), 1, kGeq));
+  PROBE_CALL(cuStreamWriteValue32(stream, Pointer(behind), kGroup, 0));
+  cudaGraphExec_t exec = nullptr;
+  PROBE_PASSES(Instantiate(stream, &exec));
+  for (int i = 0; i < kLaunches; ++i) PROBE_CALL(cudaGraphLaunch(exec, stream));
+  for (int i = 0; i < kLaunches; ++i) {
+    PROBE_HOLDS(WordBecomes(ready, kGroup), "a launch did not write its word");
+    PROBE_HOLDS(LoadWord(done) == 0, "a launch did not clear the half before");
+    StoreWord(ready, 0);
+    std::atomic_ref(*done).fetch_or(1);
+  }
+  PROBE_HOLDS(Finishes(stream), "setting the lowest bit did not release the launches");
+  std::atomic_ref(*done).fetch_or(uint64_t{1} << 62);
+  StoreWord(behind, 0);
+  PROBE_CALL(cudaGraphLaunch(exec, stream));
+  PROBE_HOLDS(Finishes(stream), "the high half did not release a later launch");
+  PROBE_HOLDS(LoadWord(done) == uint64_t{1} << 62, "writing one half changed the other");
+  PROBE_HOLDS(LoadWord(behind) == kGroup, "the launch did not go on behind its wait");
+  PROBE_CALL(cudaGraphExecDestroy(exec));
+  return Pass();
+}
+
 }  // namespace
 
 std::vector<Check> GraphChecks() {
@@ -248,6 +283,8 @@ std::vector<Check> GraphChecks() {
        LaunchesRepeat},
       {"graph_words_in_replays", "writes of words and waits for them are replayed, in order",
        WordsInReplays},
+      {"graph_half_words", "a graph writes one half of a word and waits for the whole of it",
+       HalvesOfAWord},
       {"graph_branches", "a branch that waits leaves another branch alone",
        BranchesRunBesideEachOther},
       {"graph_launch_order", "two launches of one executable graph never overlap",
