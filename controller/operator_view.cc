@@ -111,6 +111,12 @@ void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* det
   }
 }
 
+void AddCaptured(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
+  for (const auto& [host, report] : record.reports) {
+    detail->set_captured_groups(std::max(detail->captured_groups(), report.captured_groups()));
+  }
+}
+
 // Hosts say the same of one operation.
 void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {
   std::set<std::string> texts;
@@ -203,6 +209,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
       *detail.mutable_with_options() = report.with_options();
     }
   }
+  AddCaptured(record, &detail);
   AddHoldUps(record, &detail);
   return detail;
 }

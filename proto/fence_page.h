@@ -47,18 +47,28 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 // is about to sleep on counter 0 must not take the poison for it.
 inline constexpr uint64_t kFencePoison = (uint64_t{1} << 62) + 0xffffffff;
 
-// Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
-// visible to whoever sees the value.
-// The store and the load of `sleepers` are sequentially consistent; they pair with the sleeper's
-// increment of `sleepers` and its second look at `value` (emulation). Either the sleeper sees the
-// value or we see the sleeper.
-inline void SignalFence(FenceLine& line, uint64_t value) {
-  line.value.store(value, std::memory_order_seq_cst);
+// After a change of the value. The change and this load of `sleepers` are sequentially consistent;
+// they pair with the sleeper's increment of `sleepers` and its second look at `value` (emulation).
+// Either the sleeper sees the value or we see the sleeper.
+inline void WakeSleepers(FenceLine& line) {
   if (line.sleepers.load(std::memory_order_seq_cst) != 0) {
     // The futex is the low half of the value; on another process's mapping, so not PRIVATE.
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&line.value), FUTEX_WAKE, INT_MAX, nullptr,
             nullptr, 0);
   }
+}
+
+// Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
+// visible to whoever sees the value.
+inline void SignalFence(FenceLine& line, uint64_t value) {
+  line.value.store(value, std::memory_order_seq_cst);
+  WakeSleepers(line);
+}
+
+// The same for bits that are added to the value; poison stays poison.
+inline void RaiseFence(FenceLine& line, uint64_t bits) {
+  line.value.fetch_or(bits, std::memory_order_seq_cst);
+  WakeSleepers(line);
 }
 
 }  // namespace mccs::wire

@@ -32,6 +32,9 @@
 //                    ◄─────────── UniqueIdReply
 //   CommRevoke       ───────────►
 //                    ◄─────────── Done              after the daemon's last access for work
+//   CaptureWork      ───────────►                   a call that is captured into a CUDA graph
+//                    ◄─────────── Done              after the last one of its group
+//   ReleaseCapture   ───────────►                   its graphs are gone; not answered
 //   CommAbort        ───────────►
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
@@ -74,6 +77,8 @@ enum class MessageKind : uint32_t {
   kCommRevoke = 17,
   kEstimate = 18,
   kEstimateReply = 19,
+  kCaptureWork = 20,
+  kReleaseCapture = 21,
   kReserveRange = 22,
   kMapChunk = 23,
   kUnmapChunks = 24,
@@ -271,6 +276,28 @@ struct CommUniqueId {
 struct CommRevoke {
   static constexpr MessageKind kKind = MessageKind::kCommRevoke;
   MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+};
+
+// One record of a group that a capture takes up, in the order and with the meaning of the work
+// ring's, but: `ready_slot` is a captured slot, `ready_value` the number of the group within that
+// slot, counted from 1, and `sequence` counts the calls of the group from 1. The record without
+// kMoreInGroup ends the group.
+struct CaptureWork {
+  static constexpr MessageKind kKind = MessageKind::kCaptureWork;
+  MessageHeader header;
+  uint64_t capture;  // chosen by the shim: what ReleaseCapture names; never used twice in a session
+  uint32_t comm_handle;
+  uint32_t reserved;
+  WorkRecord record;
+};
+
+// No replay of what the capture took up will come.
+struct ReleaseCapture {
+  static constexpr MessageKind kKind = MessageKind::kReleaseCapture;
+  MessageHeader header;
+  uint64_t capture;
   uint32_t comm_handle;
   uint32_t reserved;
 };

@@ -92,6 +92,8 @@ inline constexpr uint32_t kNoReadySlot = 0xffffffff;
 
 inline constexpr uint32_t kRingRecords = 256;  // a power of two
 inline constexpr uint32_t kReadySlots = 64;    // streams that one communicator may meet at a time
+// Streams of CUDA graphs that are alive, per communicator.
+inline constexpr uint32_t kCapturedSlots = 1024;
 inline constexpr size_t kErrorTextBytes = 960;
 
 // Why work on a communicator can no longer succeed. The shim maps it to ncclResult_t.
@@ -124,13 +126,28 @@ struct CommRegion {
   ErrorLine failure;
   FenceLine ready[kReadySlots];
   WorkRecord records[kRingRecords];
+  // Calls that were captured into a CUDA graph take no place in the ring: what they are was said
+  // when they were captured (CaptureWork), and a replay writes these words alone. A slot belongs to
+  // one stream of one capture, so one group at a time uses it. Enqueued on the stream, for group g:
+  //   low half of captured_done = 0;  captured_ready = g;  wait until captured_done ≥ 1
+  // The daemon runs the group, sets captured_ready to 0, then the lowest bit of captured_done.
+  // Poison stands in the high half, which no replay clears: from then on none waits.
+  FenceLine captured_done[kCapturedSlots];
+  alignas(64) std::atomic<uint32_t> captured_ready[kCapturedSlots];
 };
 static_assert(offsetof(CommRegion, done) == 64);
 static_assert(offsetof(CommRegion, tail) == 128);
 static_assert(offsetof(CommRegion, head) == 192);
 static_assert(offsetof(CommRegion, failure) == 256);
 static_assert(offsetof(CommRegion, ready) % 64 == 0);
-static_assert(sizeof(CommRegion) < 64 * 1024);
+static_assert(offsetof(CommRegion, captured_done) % 64 == 0);
+static_assert(sizeof(CommRegion) < 128 * 1024);
+
+// Streams at captured work go on, now and at every later replay. THREAD: any, also of a process
+// that shares the region.
+inline void PoisonCaptured(CommRegion& region) {
+  for (FenceLine& line : region.captured_done) SignalFence(line, kFencePoison);
+}
 
 // ---- Session region --------------------------------------------------------------------------
 

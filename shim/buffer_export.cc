@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
+#include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
 namespace {
@@ -97,8 +98,17 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
   return Found{chunk, chunk.PlaceOf(Address(use))};
 }
 
+std::optional<AddressRange> BufferExports::RangeOf(uint32_t id) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [base, entry] : entries_) {
+    if (entry.buffer.id == id) return entry.buffer.range();
+  }
+  return virtual_.RangeOf(id);
+}
+
 absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
                                                            unsigned long long cuda_id) {
+  const RelaxedCapture relaxed(driver_);
   const CUdeviceptr address = Address(use);
   const std::optional<MemoryKind> kind = KindOf(driver_, address);
   const std::optional<Extent> extent = ExtentOf(driver_, address);

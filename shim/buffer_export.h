@@ -85,6 +85,8 @@ class BufferExports {
   // The same, but for exports that something still keeps (leases().Keep).
   bool LetGoUnlessKept(const AddressRange& range);
 
+  // Where the export of this name lies; nothing when it has ended.
+  std::optional<AddressRange> RangeOf(uint32_t id);
   ExportLeases& leases() { return leases_; }
 
  private:

@@ -196,8 +196,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
     if (made) MCCS_RETURN_IF_ERROR(ResolveFactor(call, *made, *comm, record, staged));
     comm->submit_side().unposted.Add();
   }
-  group.AddOperation(std::move(comm), call.stream, record, staged);
-  return absl::OkStatus();
+  return group.AddOperation(std::move(comm), call.stream, record, staged);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "shim/diagnostics.h"
 #include "shim/error_text.h"
+#include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
 namespace {
@@ -41,7 +42,8 @@ Communicator::~Communicator() {
   if (page_ == nullptr) return;
   GiveBackStaging();
   session_->client->Unwatch(&page_->region());
-  const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok();
+  const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok() &&
+                          !submit_side_->captures.alive();
   session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
 }
 
@@ -109,6 +111,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     }
     MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
     ScopedContext context(driver(), options_.device.context);
+    const RelaxedCapture relaxed(driver());
     MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region)));
     return absl::OkStatus();
   }();
@@ -119,7 +122,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
   }
   session_->client->Watch(&page_->region());
   const bool checked = options_.config.check_pointers;
-  submit_side_.emplace(*session_, page_->region(), options_.device, submit_mutex_,
+  submit_side_.emplace(session_, handle_, page_->region(), options_.device, submit_mutex_,
                        checked ? std::optional<int>(device()) : std::nullopt);
   return State::kReady;
 }

@@ -26,6 +26,7 @@
 #include "base/ids.h"
 #include "proto/shim_control.h"
 #include "shim/buffer_export.h"
+#include "shim/captured_work.h"
 #include "shim/comm_config.h"
 #include "shim/fence.h"
 #include "shim/registrations.h"
@@ -51,18 +52,21 @@ struct JoinOptions {
 
 // What a submission works with; there from kReady on.
 struct SubmitSide {
-  SubmitSide(Session& session, wire::CommRegion& region, const DeviceBinding& device,
-             std::mutex& submit_lock, std::optional<int> only_device)
+  SubmitSide(const std::shared_ptr<Session>& session, uint32_t comm_handle,
+             wire::CommRegion& region, const DeviceBinding& device, std::mutex& submit_lock,
+             std::optional<int> only_device)
       : ring(region),
-        buffers(session.driver, session.buffers, only_device),
-        unposted(session.buffers.leases(), submit_lock),
-        staging(session.staging, device) {}
+        buffers(session->driver, session->buffers, only_device),
+        unposted(session->buffers.leases(), submit_lock),
+        staging(session->staging, device),
+        captures(session, comm_handle) {}
 
   WorkRing ring;
   StreamSlots slots;
   RecentBuffers buffers;
   UnpostedCalls unposted;
   StagingMemory staging;
+  Captures captures;
 };
 
 class Communicator {

@@ -171,16 +171,21 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, in
     pending_[request];
   }
   static_cast<wire::MessageHeader*>(message)->request = request;
+  if (SendWhole(message, bytes, fd)) return request;
+  Forget(request);
+  std::lock_guard lock(mutex_);
+  return Unshared(cause_of_death_);
+}
+
+bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
   ssize_t sent;
   do {
     sent = SendOnce(socket_.get(), {message, bytes}, fd);
   } while (sent < 0 && errno == EINTR);
-  if (sent == static_cast<ssize_t>(bytes)) return request;
+  if (sent == static_cast<ssize_t>(bytes)) return true;
   // The reader will see it too, but a caller that tries again now must get a new connection.
   Die(absl::ErrnoToStatus(errno, "send"));
-  Forget(request);
-  std::lock_guard lock(mutex_);
-  return Unshared(cause_of_death_);
+  return false;
 }
 
 absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,

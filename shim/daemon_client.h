@@ -59,6 +59,13 @@ class DaemonClient {
     return SendBytes(&message, sizeof(Message), fd);
   }
 
+  // Sends a message that is not answered. A daemon that is dead does not need to hear it.
+  template <typename Message>
+  void Tell(Message message) {
+    message.header = {Message::kKind, sizeof(Message), 0};
+    if (!dead()) (void)SendWhole(&message, sizeof(Message), -1);
+  }
+
   // Blocks until the reply is there, the request is cancelled, the daemon dies (kUnavailable) or
   // the time is over (kDeadlineExceeded; the reply is then dropped when it comes).
   absl::StatusOr<Reply> Await(uint64_t request,
@@ -99,6 +106,8 @@ class DaemonClient {
   absl::Status Dial();
   absl::Status Greet();
   absl::StatusOr<uint64_t> SendBytes(void* message, size_t bytes, int fd);
+  // False: the connection is broken, and all know it.
+  bool SendWhole(void* message, size_t bytes, int fd);
   absl::StatusOr<Reply> Receive();
   void ReadUntilDead();
   // Returns when a message can be read.

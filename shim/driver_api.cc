@@ -46,6 +46,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   need(api.DeviceGetPCIBusId, "cuDeviceGetPCIBusId");
   need(api.DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
   need(api.StreamWriteValue64, "cuStreamWriteValue64_v2");
+  need(api.StreamWriteValue32, "cuStreamWriteValue32_v2");
   need(api.StreamWaitValue64, "cuStreamWaitValue64_v2");
   need(api.StreamSynchronize, "cuStreamSynchronize");
   need(api.MemHostRegister, "cuMemHostRegister_v2");
@@ -77,6 +78,10 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.MemRelease, "cuMemRelease");
   may_have(api.MemExportToShareableHandle, "cuMemExportToShareableHandle");
   may_have(api.DeviceTotalMem, "cuDeviceTotalMem_v2");
+  may_have(api.StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3");
+  may_have(api.UserObjectCreate, "cuUserObjectCreate");
+  may_have(api.UserObjectRelease, "cuUserObjectRelease");
+  may_have(api.GraphRetainUserObject, "cuGraphRetainUserObject");
   // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");

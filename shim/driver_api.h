@@ -30,6 +30,8 @@ struct DriverApi {
   CUresult (*DevicePrimaryCtxRetain)(CUcontext* context, CUdevice device);
   CUresult (*StreamWriteValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                  unsigned flags);
+  CUresult (*StreamWriteValue32)(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                 unsigned flags);
   CUresult (*StreamWaitValue64)(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                 unsigned flags);
   CUresult (*StreamSynchronize)(CUstream stream);
@@ -56,6 +58,19 @@ struct DriverApi {
   CUresult (*MemExportToShareableHandle)(void* shared, CUmemGenericAllocationHandle handle,
                                          CUmemAllocationHandleType as, unsigned long long flags);
   CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
+  CUresult (*StreamGetCaptureInfo)(CUstream stream, CUstreamCaptureStatus* status,
+                                   unsigned long long* id, CUgraph* graph,
+                                   const CUgraphNode** dependencies, const CUgraphEdgeData** edges,
+                                   size_t* count);
+  CUresult (*UserObjectCreate)(CUuserObject* object, void* pointer, CUhostFn destroy,
+                               unsigned references, unsigned flags);
+  CUresult (*UserObjectRelease)(CUuserObject object, unsigned count);
+  CUresult (*GraphRetainUserObject)(CUgraph graph, CUuserObject object, unsigned count,
+                                    unsigned flags);
+  bool captures_graphs() const {
+    return StreamGetCaptureInfo != nullptr && UserObjectCreate != nullptr &&
+           UserObjectRelease != nullptr && GraphRetainUserObject != nullptr;
+  }
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 

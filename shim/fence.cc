@@ -57,6 +57,7 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
     region.failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
   }
   wire::SignalFence(region.done, wire::kFencePoison);
+  wire::PoisonCaptured(region);
 }
 
 void FenceGraveyard::Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now) {

@@ -32,6 +32,13 @@ class FencePage {
   CUdeviceptr ready_address(uint32_t slot) const {
     return device_base_ + offsetof(wire::CommRegion, ready) + slot * sizeof(wire::FenceLine);
   }
+  CUdeviceptr captured_done_address(uint32_t slot) const {
+    return device_base_ + offsetof(wire::CommRegion, captured_done) +
+           slot * sizeof(wire::FenceLine);
+  }
+  CUdeviceptr captured_ready_address(uint32_t slot) const {
+    return device_base_ + offsetof(wire::CommRegion, captured_ready) + slot * sizeof(uint32_t);
+  }
   CUdeviceptr done_address() const { return device_base_ + offsetof(wire::CommRegion, done); }
 
  private:
@@ -52,7 +59,8 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
 // communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page
 // is unmapped only when it has rested for a while and younger ones have come; the page of a
 // communicator that was aborted or failed is kept: a stream of it may be stuck in front of its
-// wait. THREAD: any.
+// wait. So is the page of one whose graphs outlive it: they may be launched at any time. THREAD:
+// any.
 class FenceGraveyard {
  public:
   static constexpr size_t kRestingPages = 16;

@@ -56,9 +56,9 @@ class Group {
   // such that are not cannot be made in one group, as its end either waits or does not.
   absl::Status AddBirth(Birth birth);
   void AddLeaving(CommRef comm);
-  void AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record,
-                    const StagedSides& staged) {
-    work_.Add(std::move(comm), stream, record, staged);
+  absl::Status AddOperation(CommRef comm, CUstream stream, const wire::WorkRecord& record,
+                            const StagedSides& staged) {
+    return work_.Add(std::move(comm), stream, record, staged);
   }
   void AddError(const absl::Status& status) {
     if (error_.ok()) error_ = status;

@@ -3,7 +3,9 @@
 #ifndef MCCS_SHIM_SESSION_H_
 #define MCCS_SHIM_SESSION_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -30,6 +32,7 @@ struct Session {
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;
   StagingPool staging;
+  std::atomic<uint64_t> next_capture{1};  // the name of the next capture among all communicators
 };
 
 }  // namespace mccs::shim

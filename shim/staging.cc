@@ -29,6 +29,13 @@ void Lay(StagedSides& sides, uint64_t* used) {
   if (sides.scalar.bytes > 0) sides.scalar.at = TakePiece(used, sides.scalar.bytes);
 }
 
+// Of a graph's branch, and not of the stream that captured it: the graph runs on any stream, beside
+// what the stream does then. Numbers of streams and captures are small, so keys do not meet.
+uint64_t KeyOf(const StagedGroup::Call& call) {
+  const uint64_t stream = StreamKey(call.comm->driver(), call.stream);
+  return call.capture == 0 ? stream : stream ^ (~uint64_t{call.capture} << 32);
+}
+
 }  // namespace
 
 // ---- What a communicator has borrowed --------------------------------------------------------
@@ -75,12 +82,11 @@ uint32_t StagedGroup::UseOf(const Call& call) {
   for (uint32_t i = 0; i < uses_.size(); ++i) {
     if (uses_[i].comm == call.comm && uses_[i].stream == call.stream) return i;
   }
-  uses_.push_back(
-      {.comm = call.comm,
-       .stream = call.stream,
-       .need = {.key = StreamKey(call.comm->driver(), call.stream), .bytes = 0, .captured = false},
-       .block = nullptr,
-       .ref = {}});
+  uses_.push_back({.comm = call.comm,
+                   .stream = call.stream,
+                   .need = {.key = KeyOf(call), .bytes = 0, .captured = call.capture != 0},
+                   .block = nullptr,
+                   .ref = {}});
   return static_cast<uint32_t>(uses_.size() - 1);
 }
 

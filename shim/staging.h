@@ -75,8 +75,9 @@ class StagedGroup {
   struct Call {
     Communicator* comm;
     CUstream stream;
-    uint32_t operation;  // the caller's number for it
-    uint32_t use;        // index into uses_, from Place on
+    unsigned long long capture;  // CUDA's id of the capture that the stream is part of; 0: none
+    uint32_t operation;          // the caller's number for it
+    uint32_t use;                // index into uses_, from Place on
     StagedSides sides;
   };
 

@@ -8,31 +8,13 @@
 #include "base/status_macros.h"
 #include "base/units.h"
 #include "shim/diagnostics.h"
+#include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
 namespace {
 
 // Smaller ones would only be outgrown.
 constexpr uint64_t kSmallestBlock = 256 * kKiB;
-
-// Allocating is refused in the midst of a capture, unless the thread says that it knows.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) { Exchange(); }
-  ~RelaxedCapture() { Exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  void Exchange() {
-    if (driver_.ThreadExchangeStreamCaptureMode != nullptr) {
-      driver_.ThreadExchangeStreamCaptureMode(&mode_);
-    }
-  }
-
-  const DriverApi& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "shim/submit.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,50 +12,80 @@
 namespace mccs::shim {
 namespace {
 
-bool IsCapturing(const DriverApi& driver, CUstream stream) {
-  CUstreamCaptureStatus status;
-  return driver.StreamIsCapturing != nullptr &&
-         driver.StreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
+// A daemon that takes longer to look at a captured group is ill.
+constexpr std::chrono::seconds kCaptureTime{30};
 
 }  // namespace
 
 // ---- Collecting ------------------------------------------------------------------------------
 
-void GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
-                    const StagedSides& staged) {
+absl::Status GroupWork::Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
+                            const StagedSides& staged) {
+  Communicator* const its = comm.get();
+  absl::StatusOr<Batch*> joined = BatchFor(std::move(comm), stream);
+  if (!joined.ok()) {
+    std::lock_guard lock(its->submit_mutex());
+    its->submit_side().unposted.Posted(1);
+    return joined.status();
+  }
+  Batch& batch = **joined;
   const auto index = static_cast<uint32_t>(operations_.size());
+  if (batch.first == kEnd) {
+    batch.first = batch.next_operation = index;
+  } else {
+    operations_[batch.last].next = index;
+  }
+  batch.last = index;
+  ++batch.unposted;
   operations_.push_back({stream, kEnd, record});
   if (staged.any()) {
-    staged_.Add(
-        {.comm = comm.get(), .stream = stream, .operation = index, .use = 0, .sides = staged});
+    staged_.Add({.comm = its,
+                 .stream = stream,
+                 .capture = batch.capture,
+                 .operation = index,
+                 .use = 0,
+                 .sides = staged});
   }
-  Batch& batch = BatchOf(std::move(comm), stream, index);
-  ++batch.unposted;
-  if (batch.last != index) {
-    operations_[batch.last].next = index;
-    batch.last = index;
-  }
-  const bool known = std::any_of(batch.streams.begin(), batch.streams.end(),
-                                 [&](const StreamUse& use) { return use.stream == stream; });
-  if (!known) batch.streams.push_back({stream, wire::kNoReadySlot, 0});
+  return absl::OkStatus();
 }
 
-GroupWork::Batch& GroupWork::BatchOf(CommRef comm, CUstream stream, uint32_t index) {
-  for (auto batch = batches_.rbegin(); batch != batches_.rend(); ++batch) {
-    if (batch->comm.get() == comm.get()) return *batch;
+absl::StatusOr<GroupWork::Batch*> GroupWork::BatchFor(CommRef comm, CUstream stream) {
+  const StreamUse use{stream, wire::kNoReadySlot, 0};
+  if (Batch* batch = FindBatch(comm.get()); batch != nullptr) {
+    const bool known = std::any_of(batch->streams.begin(), batch->streams.end(),
+                                   [&](const StreamUse& other) { return other.stream == stream; });
+    if (known) return batch;
+    MCCS_RETURN_IF_ERROR(CheckCapture(*batch, stream));
+    batch->streams.push_back(use);
+    return batch;
   }
+  MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(comm->driver(), stream));
   batches_.push_back({.comm = std::move(comm),
-                      .first = index,
-                      .last = index,
-                      .streams = {{stream, wire::kNoReadySlot, 0}},
+                      .first = kEnd,
+                      .last = kEnd,
+                      .streams = {use},
+                      .capture = capture.id,
+                      .lease = nullptr,
                       .next_fence = 1,
-                      .next_operation = index,
+                      .next_operation = kEnd,
                       .unposted = 0,
                       .last_sequence = 0,
                       .broken = false});
-  return batches_.back();
+  return &batches_.back();
+}
+
+GroupWork::Batch* GroupWork::FindBatch(const Communicator* comm) {
+  const auto batch = std::find_if(batches_.rbegin(), batches_.rend(),
+                                  [&](const Batch& b) { return b.comm.get() == comm; });
+  return batch == batches_.rend() ? nullptr : &*batch;
+}
+
+absl::Status GroupWork::CheckCapture(const Batch& batch, CUstream stream) {
+  MCCS_ASSIGN_OR_RETURN(const StreamCapture capture, CaptureOf(batch.comm->driver(), stream));
+  if (capture.id == batch.capture) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the streams that a group uses with one communicator must all be captured by the same CUDA "
+      "graph, or none of them: end the group before the capture begins or ends");
 }
 
 absl::StatusOr<double> GroupWork::EstimateUs() {
@@ -94,6 +125,9 @@ absl::Status GroupWork::Submit() {
   absl::Status status = CheckAll();
   if (status.ok() && !staged_.empty()) status = PlaceStaged();
   for (Batch& batch : batches_) {
+    if (status.ok() && batch.capture != 0) status = Register(batch);
+  }
+  for (Batch& batch : batches_) {
     if (status.ok()) status = WriteReady(batch);
   }
   if (status.ok()) {
@@ -114,6 +148,7 @@ absl::Status GroupWork::Submit() {
 // are free for other streams when the communicator's next operation is done, not sooner.
 void GroupWork::TakeBackSlots() {
   for (Batch& batch : batches_) {
+    if (batch.capture != 0) continue;
     for (const StreamUse& use : batch.streams) {
       if (use.slot == wire::kNoReadySlot) continue;
       SubmitSide& side = batch.comm->submit_side();
@@ -146,11 +181,7 @@ absl::Status GroupWork::CheckAll() {
           wire::kReadySlots, " are possible: use fewer streams or several groups"));
     }
     for (const StreamUse& use : batch.streams) {
-      if (IsCapturing(batch.comm->driver(), use.stream)) {
-        return absl::UnimplementedError(
-            "the stream is being captured into a CUDA graph, which MCCS does not support in this "
-            "release: run the collective outside the capture");
-      }
+      MCCS_RETURN_IF_ERROR(CheckCapture(batch, use.stream));
     }
   }
   return absl::OkStatus();
@@ -178,6 +209,51 @@ absl::Status GroupWork::PlaceStaged() {
   return absl::OkStatus();
 }
 
+absl::Status GroupWork::Register(Batch& batch) {
+  Communicator& comm = *batch.comm;
+  ScopedContext context(comm.driver(), comm.context());
+  MCCS_ASSIGN_OR_RETURN(const StreamCapture capture,
+                        CaptureOf(comm.driver(), batch.streams[0].stream));
+  MCCS_ASSIGN_OR_RETURN(batch.lease, comm.submit_side().captures.LeaseOf(capture));
+  for (StreamUse& use : batch.streams) {
+    const std::optional<CapturedPlace> place =
+        batch.lease->PlaceOf(StreamKey(comm.driver(), use.stream));
+    if (!place) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "the CUDA graphs that are alive use ", wire::kCapturedSlots,
+          " streams with one communicator, which is the limit: destroy graphs that are not used"));
+    }
+    use.slot = place->slot;
+    use.value = place->group;
+  }
+  for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
+    batch.lease->Keep(operations_[i].record);
+  }
+  DaemonClient& daemon = *comm.session()->client;
+  wire::CaptureWork message{};
+  message.capture = batch.lease->number();
+  message.comm_handle = comm.handle();
+  for (size_t i = 1; i < batch.streams.size(); ++i) {
+    message.record = MakeFence(batch.streams[i], 1);
+    daemon.Tell(message);
+  }
+  uint64_t sequence = 0;
+  for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
+    message.record = operations_[i].record;
+    message.record.sequence = ++sequence;
+    message.record.ready_slot = batch.streams[0].slot;
+    message.record.ready_value = batch.streams[0].value;
+    message.record.flags = i == batch.last ? wire::kNoFlags : wire::kMoreInGroup;
+    if (i != batch.last) daemon.Tell(message);
+  }
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kCaptureTime));
+  MCCS_RETURN_IF_ERROR(reply.As<wire::Done>().status());
+  for (const StreamUse& use : batch.streams)
+    batch.lease->Took(StreamKey(comm.driver(), use.stream));
+  return absl::OkStatus();
+}
+
 absl::Status GroupWork::WriteReady(Batch& batch) {
   Communicator& comm = *batch.comm;
   SubmitSide& side = comm.submit_side();
@@ -185,6 +261,10 @@ absl::Status GroupWork::WriteReady(Batch& batch) {
   ScopedContext context(comm.driver(), comm.context());
   if (!staged_.empty()) MCCS_RETURN_IF_ERROR(staged_.CopyIn(comm));
   for (StreamUse& use : batch.streams) {
+    if (batch.capture != 0) {
+      MCCS_RETURN_IF_ERROR(CaptureReady(comm.driver(), comm.page(), use.stream, PlaceOf(use)));
+      continue;
+    }
     const uint64_t key = StreamKey(comm.driver(), use.stream);
     PoliteWait wait;
     std::optional<uint32_t> slot;
@@ -214,7 +294,7 @@ absl::Status GroupWork::PushAll() {
     bool all_done = true;
     bool progress = false;
     for (Batch& batch : batches_) {
-      if (batch.next_operation == kEnd || batch.broken) continue;
+      if (batch.next_operation == kEnd || batch.broken || batch.capture != 0) continue;
       progress |= PushSome(batch);
       all_done &= batch.next_operation == kEnd || batch.broken;
     }
@@ -227,6 +307,7 @@ absl::Status GroupWork::PushAll() {
   }
   absl::Status status;
   for (Batch& batch : batches_) {
+    if (batch.capture != 0) continue;
     SubmitSide& side = batch.comm->submit_side();
     batch.last_sequence = side.ring.last_sequence();
     for (const StreamUse& use : batch.streams) side.slots.Posted(use.slot, batch.last_sequence);
@@ -241,7 +322,8 @@ bool GroupWork::PushSome(Batch& batch) {
   SubmitSide& side = batch.comm->submit_side();
   bool full = false;
   while (!full && batch.next_fence < batch.streams.size()) {
-    full = !side.ring.Write(MakeFence(batch));
+    full =
+        !side.ring.Write(MakeFence(batch.streams[batch.next_fence], side.ring.last_sequence() + 1));
     if (!full) ++batch.next_fence;
   }
   while (!full && batch.next_operation != kEnd) {
@@ -261,11 +343,10 @@ bool GroupWork::PushSome(Batch& batch) {
   return wrote;
 }
 
-wire::WorkRecord GroupWork::MakeFence(const Batch& batch) const {
-  const StreamUse& use = batch.streams[batch.next_fence];
+wire::WorkRecord GroupWork::MakeFence(const StreamUse& use, uint64_t sequence) {
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kFence;
-  record.sequence = batch.comm->submit_side().ring.last_sequence() + 1;
+  record.sequence = sequence;
   record.flags = wire::kMoreInGroup;
   record.ready_slot = use.slot;
   record.ready_value = use.value;
@@ -276,6 +357,10 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
   Communicator& comm = *batch.comm;
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
+    if (batch.capture != 0) {
+      MCCS_RETURN_IF_ERROR(CaptureWait(comm.driver(), comm.page(), use.stream, PlaceOf(use)));
+      continue;
+    }
     const CUresult error = comm.driver().StreamWaitValue64(
         use.stream, comm.page().done_address(), batch.last_sequence, CU_STREAM_WAIT_VALUE_GEQ);
     if (error != CUDA_SUCCESS) {
@@ -288,7 +373,7 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
 // Without the locks: another thread's group may be what these streams wait for.
 absl::Status GroupWork::AwaitStreams() const {
   for (const Batch& batch : batches_) {
-    if (!batch.comm->launch_blocking()) continue;
+    if (!batch.comm->launch_blocking() || batch.capture != 0) continue;
     ScopedContext context(batch.comm->driver(), batch.comm->context());
     for (const StreamUse& use : batch.streams) {
       const CUresult error = batch.comm->driver().StreamSynchronize(use.stream);

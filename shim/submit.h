@@ -4,6 +4,9 @@
 // the rings, and only then the streams are made to wait for "done". In any other order two ranks on
 // one stream, or two threads' groups, block each other: a stream would wait for an operation whose
 // other rank becomes ready behind that wait.
+//
+// What is captured into a CUDA graph is told to the daemon in place of the ring (captured_work.h),
+// and the same order of writes and waits goes into the graph.
 #ifndef MCCS_SHIM_SUBMIT_H_
 #define MCCS_SHIM_SUBMIT_H_
 
@@ -23,9 +26,10 @@ namespace mccs::shim {
 class GroupWork {
  public:
   // `record` lacks sequence, flags and ready fence, and the places of what is staged; they are
-  // filled in by Submit.
-  void Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
-           const StagedSides& staged);
+  // filled in by Submit. kFailedPrecondition: of the streams that this group uses with the
+  // communicator, not all are part of one and the same capture, or not captured.
+  absl::Status Add(CommRef comm, CUstream stream, const wire::WorkRecord& record,
+                   const StagedSides& staged);
 
   // Returns when all is handed over: at once, unless a ring is full, or CUDA_LAUNCH_BLOCKING asked
   // to wait for the streams. Errors: the first that was
@@ -48,15 +52,20 @@ class GroupWork {
   };
   struct StreamUse {
     CUstream stream;
-    uint32_t slot;
+    uint32_t slot;  // a captured one where the batch is captured
     uint64_t value;
   };
+  static CapturedPlace PlaceOf(const StreamUse& use) {
+    return {use.slot, static_cast<uint32_t>(use.value)};
+  }
   // What one communicator has in this group.
   struct Batch {
     CommRef comm;
     uint32_t first;
     uint32_t last;
     absl::InlinedVector<StreamUse, 2> streams;
+    unsigned long long capture;           // CUDA's id; 0: not captured
+    std::shared_ptr<CaptureLease> lease;  // likewise null, and before Register
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
     uint32_t next_operation;
@@ -65,7 +74,9 @@ class GroupWork {
     bool broken;
   };
 
-  Batch& BatchOf(CommRef comm, CUstream stream, uint32_t index);
+  absl::StatusOr<Batch*> BatchFor(CommRef comm, CUstream stream);
+  Batch* FindBatch(const Communicator* comm);
+  static absl::Status CheckCapture(const Batch& batch, CUstream stream);
   void Lock();
   void Unlock();
   absl::Status CheckAll();
@@ -73,13 +84,15 @@ class GroupWork {
   absl::Status CheckSelfMessages(const Batch& batch) const;
   // Before anything is enqueued: memory for what has to be staged.
   absl::Status PlaceStaged();
+  // Tells the daemon of a captured group. Nothing is enqueued yet.
+  absl::Status Register(Batch& batch);
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
   // Under the submit lock. Their buffers are named by the ring, or by nobody any more.
   static void NotePosted(Batch& batch);
   absl::Status PushAll();
   bool PushSome(Batch& batch);
-  wire::WorkRecord MakeFence(const Batch& batch) const;
+  static wire::WorkRecord MakeFence(const StreamUse& use, uint64_t sequence);
   absl::Status AwaitDone(Batch& batch);
   absl::Status AwaitStreams() const;
 

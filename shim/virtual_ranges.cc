@@ -104,6 +104,13 @@ VirtualRanges::Chunks::iterator VirtualRanges::FirstBeyond(Window& window, uint6
   return it;
 }
 
+std::optional<AddressRange> VirtualRanges::RangeOf(uint32_t id) const {
+  for (const auto& window : windows_) {
+    if (window->id == id) return window->range;
+  }
+  return std::nullopt;
+}
+
 bool VirtualRanges::Knows(uint64_t address, unsigned long long cuda_id) const {
   for (const auto& window : windows_) {
     if (address - window->range.base >= window->range.bytes) continue;

@@ -64,6 +64,8 @@ class VirtualRanges {
   // The same for all there is, without anybody who waits.
   void LetGoOf(Chooser chosen);
 
+  // All that this buffer of the daemon stands for.
+  std::optional<AddressRange> RangeOf(uint32_t id) const;
   bool empty() const;
 
  private:

@@ -43,6 +43,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
     out->set_priority(stats.with_options.last.priority);
     out->set_criticality(static_cast<agent::Criticality>(stats.with_options.last.criticality));
   }
+  message.set_captured_groups(stats.captured_groups);
   message.set_held_up(stats.held_up);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();

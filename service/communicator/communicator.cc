@@ -63,7 +63,8 @@ bool Communicator::LeaveTheDrained() {
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
     if (!front.ok()) bad = front.status();
-    if (!front.ok() || *front != nullptr || draining.port->HasMessages()) {
+    if (!front.ok() || *front != nullptr || draining.port->HasMessages() ||
+        draining.port->HasCaptured()) {
       draining_.push_back(draining);
       continue;
     }
@@ -184,8 +185,10 @@ void Communicator::Activate() {
   std::sort(locals_.begin(), locals_.end(),
             [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
   const Layout& layout = formation_.members->layout;
-  loop_ = std::make_unique<OperationLoop>(*env_.device, *formation_.lanes, layout,
-                                          formation_.members->self, *formation_.strategy, locals_);
+  order_.emplace(formation_.star.get(), layout.host_count());
+  loop_ = std::make_unique<OperationLoop>(
+      OperationLoop::Parts{env_.device, formation_.lanes.get(), &*order_}, layout,
+      formation_.members->self, *formation_.strategy, locals_);
   watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
                                         .star = formation_.star.get(),
                                         .log = env_.log,
@@ -230,6 +233,7 @@ bool Communicator::PollActive() {
     return true;
   }
   bool moved = *loop_moved || *messages_moved;
+  moved |= order_->Poll();
   moved |= LeaveTheDrained();
   if (state_ != State::kActive) return true;
   auto lanes_moved = formation_.lanes->Poll();
@@ -258,23 +262,6 @@ void Communicator::LookForHangs() {
   const bool both = !watcher_->held_up().empty() && !message_watcher_->held_up().empty();
   held_up_ = absl::StrCat(watcher_->held_up(), both ? "; " : "", message_watcher_->held_up());
   reporter_.Report(work(), failure_, held_up_);
-}
-
-peer::Entered Communicator::LookAtLocals() const {
-  peer::Entered entered;
-  entered.set_operation(loop_->completed() + 1);
-  for (const LocalRank& local : locals_) {
-    if (local.port == nullptr) continue;
-    const auto front = local.port->Front();
-    if (!front.ok()) continue;  // The loop will find it, and fail.
-    if (*front == nullptr) {
-      entered.add_absent(local.rank.value());
-      continue;
-    }
-    entered.set_call(Describe(SignatureOf(**front, entered.operation())));
-    if (!local.port->FrontReady()) entered.add_late(local.rank.value());
-  }
-  return entered;
 }
 
 // ---- What other hosts say -----------------------------------------------------------------------
@@ -327,7 +314,9 @@ void Communicator::Hear(const StarMessage& heard) {
     if (absl::Status status = splits_.Hear(heard); !status.ok()) splits_.Fail(status);
   } else if (state_ == State::kActive) {
     watcher_->Hear(heard, env_.access.clock->Now());
-    if (absl::Status status = splits_.Hear(heard); !status.ok()) Fail(status);
+    const absl::StatusOr<bool> ordered = order_->Hear(heard);
+    absl::Status status = ordered.ok() ? splits_.Hear(heard) : ordered.status();
+    if (!status.ok()) Fail(status);
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
       Fail(status);
@@ -464,7 +453,8 @@ Urgency Communicator::urgency() const {
       break;
   }
   if (messages_->busy()) return Urgency::kSpin;
-  return messages_->awaits_streams() ? Urgency::kBackOff : Urgency::kSleep;
+  return messages_->awaits_streams() || ReplayableGroups() > 0 ? Urgency::kBackOff
+                                                               : Urgency::kSleep;
 }
 
 MonotonicNs Communicator::NextDeadline() const {
@@ -493,7 +483,8 @@ WorkDone Communicator::work() const {
   if (loop_ == nullptr) return work_at_end_;
   return {.operations = loop_->completed() + messages_->completed(),
           .bytes = loop_->bytes() + messages_->bytes(),
-          .with_options = loop_->with_options()};
+          .with_options = loop_->with_options(),
+          .captured_groups = ReplayableGroups()};
 }
 
 }  // namespace mccs

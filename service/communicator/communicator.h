@@ -23,6 +23,7 @@
 #include "base/ids.h"
 #include "proto/unique_id.h"
 #include "service/communicator/communicator_environment.h"
+#include "service/communicator/decided_order.h"
 #include "service/communicator/departures.h"
 #include "service/communicator/forming.h"
 #include "service/communicator/hang_watcher.h"
@@ -128,6 +129,8 @@ class Communicator {
   absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
 
   void Activate();
+  // The most that a local rank has captured into graphs that live.
+  size_t ReplayableGroups() const;
   // Whether the local ranks have entered the operation that runs or comes next.
   peer::Entered LookAtLocals() const;
   void StartMessages();
@@ -153,7 +156,8 @@ class Communicator {
   std::vector<Draining> draining_;
   std::vector<RankPort*> leaving_;  // has left, not let go yet
   Formation formation_;
-  std::unique_ptr<Forming> forming_;  // in kForming
+  std::unique_ptr<Forming> forming_;   // in kForming
+  std::optional<DecidedOrder> order_;  // from kActive on
   std::unique_ptr<OperationLoop> loop_;
   const int64_t patience_ns_;              // of the hang watcher
   std::optional<HangWatcher> watcher_;     // from kActive on

@@ -53,6 +53,7 @@ struct CommunicatorStats {
   uint64_t operations = 0;  // done on this host since the start
   uint64_t bytes = 0;       // the calls' own bytes (count × size of type), summed over operations
   CallsWithOptions with_options;
+  uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
   std::vector<Lane> lanes;  // out of this host
   std::string state;        // "active", "failed: …"
   std::string held_up;      // who waits for whom; empty: operations get on

@@ -16,6 +16,11 @@ class GonePort final : public RankPort {
   void CompleteMessage(const PostedMessage&) override {}
   bool AwaitsStreams() const override { return false; }
   bool HasMessages() const override { return false; }
+  size_t ReplayableGroups() const override { return 0; }
+  bool HasCaptured() const override { return false; }
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
+  const PostedOperation* Captured(uint64_t) override { return nullptr; }
+  void CompleteCaptured(uint64_t) override {}
   void InitDone(const absl::Status&, CommId) override {}
   absl::Status TakeSeat(uint64_t, const JoinRequest&) override {
     return absl::UnavailableError("the rank has left");

@@ -12,13 +12,16 @@ constexpr int kOperationsPerTurn = 8;
 
 }  // namespace
 
-OperationLoop::OperationLoop(Device& device, LaneDirectory& lanes, Layout layout, HostIndex self,
+OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
-    : executor_(device, lanes, strategy.lanes, static_cast<int>(strategy.channels.size())),
+    : order_(*parts.order),
+      executor_(*parts.device, *parts.lanes, strategy.lanes,
+                static_cast<int>(strategy.channels.size())),
       plans_(std::move(layout), strategy, self),
       self_(self),
       strategy_(strategy),
       ranks_(ranks),
+      calls_(ranks.size()),
       memory_(ranks.size()) {}
 
 absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
@@ -48,48 +51,96 @@ absl::StatusOr<bool> OperationLoop::Poll() {
   return moved;
 }
 
+// Posted and captured ones take turns where both are ready.
 absl::StatusOr<bool> OperationLoop::TryStart() {
-  const PostedOperation* first = nullptr;
-  Rank first_rank;
-  bool all_posted = true;
+  state_ = LoopState::kIdle;
+  const bool posted_first = key_ != kPosted;
+  if (posted_first) {
+    MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
+    if (started) return true;
+  }
+  MCCS_ASSIGN_OR_RETURN(uint64_t key, NextCaptured(0));
+  if (key != 0) order_.Want();
+  while (key != 0) {
+    MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(key));
+    if (started) return true;
+    MCCS_ASSIGN_OR_RETURN(key, NextCaptured(key));
+  }
+  return posted_first ? false : TryStart(kPosted);
+}
+
+absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
+  MCCS_ASSIGN_OR_RETURN(const Reached reached, LookAt(key));
+  if (reached == Reached::kReady && order_.Allows(completed_ + 1, key)) {
+    MCCS_RETURN_IF_ERROR(Start(key));
+    return true;
+  }
+  if (reached == Reached::kByAll) {
+    state_ = LoopState::kWaitingReady;
+  } else if (reached != Reached::kByNobody && state_ == LoopState::kIdle) {
+    state_ = LoopState::kWaitingRanks;  // or for the leader's word
+  }
+  return false;
+}
+
+// Of all local ranks. A captured collective is looked at when the first of them has reached it.
+absl::StatusOr<uint64_t> OperationLoop::NextCaptured(uint64_t after) const {
+  uint64_t next = 0;
   for (const LocalRank& local : ranks_) {
-    if (local.port == nullptr) {
-      all_posted = false;
+    if (local.port == nullptr) continue;
+    MCCS_ASSIGN_OR_RETURN(const uint64_t key, local.port->NextCaptured(after));
+    if (key != 0 && (next == 0 || key < next)) next = key;
+  }
+  return next;
+}
+
+absl::StatusOr<const PostedOperation*> OperationLoop::CallOf(const LocalRank& local,
+                                                             uint64_t key) const {
+  return key == kPosted ? local.port->Front() : local.port->Captured(key);
+}
+
+absl::StatusOr<OperationLoop::Reached> OperationLoop::LookAt(uint64_t key) {
+  const LocalRank* first = nullptr;
+  bool by_all = true;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const LocalRank& local = ranks_[i];
+    calls_[i] = nullptr;
+    if (local.port != nullptr) {
+      MCCS_ASSIGN_OR_RETURN(calls_[i], CallOf(local, key));
+    }
+    if (calls_[i] == nullptr) {
+      by_all = false;
       continue;
     }
-    MCCS_ASSIGN_OR_RETURN(const PostedOperation* call, local.port->Front());
-    if (call == nullptr) {
-      all_posted = false;
-      continue;
-    }
-    const OperationSignature signature = SignatureOf(*call, completed_ + 1);
+    const OperationSignature signature = SignatureOf(*calls_[i], completed_ + 1);
     if (first == nullptr) {
-      first = call;
-      first_rank = local.rank;
+      first = &local;
       signature_ = signature;
     } else if (signature != signature_) {
-      return Mismatch(local.rank, signature, absl::StrCat("rank ", first_rank.value()), signature_);
+      return Mismatch(local.rank, signature, absl::StrCat("rank ", first->rank.value()),
+                      signature_);
     }
   }
-  if (first == nullptr) {
-    state_ = LoopState::kIdle;
-    return false;
-  }
-  if (!all_posted) {
-    state_ = LoopState::kWaitingRanks;
-    return false;
-  }
-  state_ = LoopState::kWaitingReady;
+  if (first == nullptr) return Reached::kByNobody;
+  if (!by_all) return Reached::kBySome;
+  if (key != kPosted) return Reached::kReady;
   for (const LocalRank& local : ranks_) {
-    if (!local.port->FrontReady()) return false;
+    if (!local.port->FrontReady()) return Reached::kByAll;
   }
-  MCCS_RETURN_IF_ERROR(Bind(*first));
-  if (first->options.said()) {
-    with_options_ = {with_options_.calls + 1, signature_.number, first->options};
+  return Reached::kReady;
+}
+
+absl::Status OperationLoop::Start(uint64_t key) {
+  const PostedOperation& call = *calls_.front();
+  key_ = key;
+  MCCS_RETURN_IF_ERROR(Bind(call));
+  if (call.options.said()) {
+    with_options_ = {with_options_.calls + 1, signature_.number, call.options};
   }
+  order_.Started(signature_.number, key);
   MCCS_RETURN_IF_ERROR(executor_.Start(binding_));
   state_ = LoopState::kRunning;
-  return true;
+  return absl::OkStatus();
 }
 
 // ncclAvg: floating types scale each input by 1/n, rounded to the type; integers divide the sum.
@@ -115,7 +166,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   binding_.skew = strategy_.skew;
   const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    const PostedOperation* own = *ranks_[i].port->Front();
+    const PostedOperation* own = calls_[i];
     memory_[i] = {.input = own->input,
                   .output = own->output,
                   .scaled = key.scaled,
@@ -130,9 +181,39 @@ void OperationLoop::Complete() {
   ++completed_;
   bytes_ += signature_.count * SizeOf(signature_.type);
   for (const LocalRank& local : ranks_) {
-    if (local.port != nullptr) local.port->Complete();
+    if (local.port == nullptr) continue;
+    if (key_ == kPosted) {
+      local.port->Complete();
+    } else {
+      local.port->CompleteCaptured(key_);
+    }
   }
   state_ = LoopState::kIdle;
+}
+
+// A posted one counts before captured ones that some ranks have reached: of those not all need to
+// be the next operation.
+OperationLoop::Outlook OperationLoop::Look() const {
+  const auto called = [&](uint64_t key) {
+    Outlook outlook;
+    for (const LocalRank& local : ranks_) {
+      if (local.port == nullptr) continue;
+      const auto call = CallOf(local, key);
+      if (!call.ok()) continue;  // The loop will find it, and fail.
+      if (*call == nullptr) {
+        outlook.absent.push_back(local.rank);
+        continue;
+      }
+      outlook.call = absl::StrCat(Describe(SignatureOf(**call, completed_ + 1)),
+                                  key == kPosted ? "" : ", captured");
+      if (key == kPosted && !local.port->FrontReady()) outlook.late.push_back(local.rank);
+    }
+    return outlook;
+  };
+  Outlook outlook = called(executor_.running() ? key_ : kPosted);
+  if (!outlook.call.empty()) return outlook;
+  const auto captured = NextCaptured(0);
+  return captured.ok() && *captured != 0 ? called(*captured) : outlook;
 }
 
 absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,

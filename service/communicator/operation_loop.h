@@ -1,5 +1,6 @@
 // The sequence of operations of one communicator on this host: an operation starts when every local
-// rank has posted it and its inputs are ready, and the one before it is done.
+// rank has posted it and its inputs are ready, and the one before it is done. Or when the replay of
+// a captured one has come to every local rank, and it is its turn (decided_order.h).
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_OPERATION_LOOP_H_
@@ -13,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "algorithms/geometry.h"
+#include "service/communicator/decided_order.h"
 #include "service/communicator/estimate.h"
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/plan_cache.h"
@@ -31,9 +33,14 @@ enum class LoopState : uint8_t {
 
 class OperationLoop {
  public:
-  // `ranks` by LocalIndex; they, the device and the lanes outlive the loop.
-  OperationLoop(Device& device, LaneDirectory& lanes, Layout layout, HostIndex self,
-                const Strategy& strategy, std::span<const LocalRank> ranks);
+  struct Parts {
+    Device* device;
+    LaneDirectory* lanes;
+    DecidedOrder* order;
+  };
+  // `ranks` by LocalIndex; they and the parts outlive the loop.
+  OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
+                std::span<const LocalRank> ranks);
 
   // Moves operations on: at most a few small ones per call, so that communicators take turns. True
   // when anything moved. An error ends the communicator: calls that do not fit together
@@ -42,6 +49,14 @@ class OperationLoop {
 
   // Of a call that is not posted.
   absl::StatusOr<double> EstimateUs(const EstimatedCall& call);
+
+  // What the local ranks do about the operation that runs or comes next.
+  struct Outlook {
+    std::string call;  // empty: none has called it
+    std::vector<Rank> absent;
+    std::vector<Rank> late;  // called it, but the stream has not come to it
+  };
+  Outlook Look() const;
 
   LoopState state() const { return state_; }
   // Operations completed on this host; the running one has the next number.
@@ -57,12 +72,22 @@ class OperationLoop {
   bool running() const { return executor_.running(); }
 
  private:
+  // How far the local ranks are with one collective that could be next.
+  enum class Reached : uint8_t { kByNobody, kBySome, kByAll, kReady };
+
   absl::StatusOr<bool> TryStart();
+  // Looks at the collective, and starts it where it is ready and allowed.
+  absl::StatusOr<bool> TryStart(uint64_t key);
+  absl::StatusOr<Reached> LookAt(uint64_t key);
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t after) const;
+  absl::StatusOr<const PostedOperation*> CallOf(const LocalRank& local, uint64_t key) const;
+  absl::Status Start(uint64_t key);
   absl::Status Bind(const PostedOperation& call);
   void Complete();
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
                         const OperationSignature& other) const;
 
+  DecidedOrder& order_;
   Executor executor_;
   PlanCache plans_;
   const HostIndex self_;
@@ -73,7 +98,9 @@ class OperationLoop {
   uint64_t bytes_ = 0;
   CallsWithOptions with_options_;
 
-  OperationSignature signature_;  // of the running operation
+  OperationSignature signature_;               // of the running operation
+  uint64_t key_ = kPosted;                     // likewise; between operations that of the last one
+  std::vector<const PostedOperation*> calls_;  // that LookAt has found, by LocalIndex
   // Held until the next one is built: the executor's runners know a program again by its address.
   std::shared_ptr<const Plan> plan_;
   OperationBinding binding_;

@@ -72,6 +72,21 @@ class RankPort {
   // Messages are posted, taken or not, and not complete.
   virtual bool HasMessages() const = 0;
 
+  // What was captured into CUDA graphs runs when a replay reaches it, beside what is posted. A
+  // group of it is likewise done when all its collectives are, one after the other, and its
+  // messages, which TakeMessage gives. Its collectives have keys from 1, the same on all ranks.
+  // Groups whose graphs may be launched at any time, without a bell.
+  virtual size_t ReplayableGroups() const = 0;
+  // Streams wait for captured work that they have reached.
+  virtual bool HasCaptured() const = 0;
+  // The smallest key above `after` of a collective that the streams have reached and that is next
+  // in its group; 0: there is none. Errors as of Front().
+  virtual absl::StatusOr<uint64_t> NextCaptured(uint64_t after) = 0;
+  // The collective of that key, if the streams have reached it and it is next; else null.
+  // LIFETIME: until CompleteCaptured(), or until LetGo().
+  virtual const PostedOperation* Captured(uint64_t key) = 0;
+  virtual void CompleteCaptured(uint64_t key) = 0;
+
   // Answers the rank's CommInit, once: OK when operations may be posted.
   virtual void InitDone(const absl::Status& status, CommId id) = 0;
   // What came of the rank's request (Communicator::Split) for another communicator. TakeSeat: the

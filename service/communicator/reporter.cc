@@ -23,6 +23,7 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .operations = work.operations,
        .bytes = work.bytes,
        .with_options = work.with_options,
+       .captured_groups = work.captured_groups,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),

@@ -19,6 +19,7 @@ struct WorkDone {
   uint64_t operations = 0;
   uint64_t bytes = 0;
   CallsWithOptions with_options;
+  uint64_t captured_groups = 0;  // not done, but to be done at any time
 };
 
 class Reporter {

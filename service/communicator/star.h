@@ -32,6 +32,7 @@ class Star {
       : self_(self), leader_(leader), links_(hosts), dial_(std::move(dial)) {}
 
   bool leads() const { return self_ == leader_; }
+  HostIndex leader() const { return leader_; }
 
   // The leader's side of a member that dialled; it says who it is with its first message (Hello).
   void Accept(std::unique_ptr<Connection> connection);

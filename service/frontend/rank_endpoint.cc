@@ -11,21 +11,6 @@
 #include "service/frontend/error_class.h"
 
 namespace mccs {
-namespace {
-
-// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
-constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
-
-Sides SidesOf(const wire::WorkRecord& record, Rank rank, int ranks) {
-  return SidesOf(record.op, record.count, static_cast<uint64_t>(ranks),
-                 rank.value() == record.root_or_peer);
-}
-
-bool Served(OpKind kind) {
-  return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || IsMessage(kind);
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank, int ranks,
                                                                  const BufferRegistry& buffers,
@@ -38,11 +23,11 @@ absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank, int 
 
 RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
                            SharedRegion memory)
-    : rank_(rank),
-      ranks_(ranks),
+    : caller_{rank, ranks},
       buffers_(buffers),
       listener_(std::move(listener)),
-      memory_(std::move(memory)) {
+      memory_(std::move(memory)),
+      captured_(caller_, buffers, region()) {
   auto* fresh = new (memory_.data()) wire::CommRegion{};
   fresh->header.magic = wire::kFencePageMagic;
   fresh->header.bytes = memory_.bytes();
@@ -58,17 +43,24 @@ absl::StatusOr<const PostedOperation*> RankEndpoint::Front() {
 
 absl::StatusOr<const PostedMessage*> RankEndpoint::TakeMessage() {
   MCCS_RETURN_IF_ERROR(Advance());
-  if (!AwaitsStreams() || !FrontReady()) return nullptr;
-  return &messages_[taken_messages_++];
+  if (AwaitsStreams() && FrontReady()) return &messages_[taken_messages_++];
+  MCCS_RETURN_IF_ERROR(captured_.Look());
+  return captured_.TakeMessage();
+}
+
+absl::StatusOr<uint64_t> RankEndpoint::NextCaptured(uint64_t after) {
+  MCCS_RETURN_IF_ERROR(captured_.Look());
+  return captured_.NextKey(after);
 }
 
 void RankEndpoint::Complete() {
-  DropFront();
+  front_.reset();
   SignalIfDone();
 }
 
 void RankEndpoint::CompleteMessage(const PostedMessage& message) {
-  const_cast<HeldMessage&>(static_cast<const HeldMessage&>(message)).buffer.reset();
+  if (captured_.CompleteMessage(message)) return;
+  const_cast<HeldMessage&>(static_cast<const HeldMessage&>(message)).hold.reset();
   if (++complete_messages_ == messages_.size()) SignalIfDone();
 }
 
@@ -95,7 +87,7 @@ absl::Status RankEndpoint::Advance() {
     // Every fence takes a place, so a tenant that feeds them without end is found out.
     if (record.ready_slot == wire::kNoReadySlot) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", rank_.value(), ": work ring is corrupt: a fence that waits for nothing"));
+          "rank ", caller_.rank.value(), ": work ring is corrupt: a fence that waits for nothing"));
     }
     MCCS_RETURN_IF_ERROR(AddFence(record));
   }
@@ -110,7 +102,7 @@ absl::StatusOr<bool> RankEndpoint::TakeRecord(wire::WorkRecord* record) {
   const uint64_t tail = region().tail.load(std::memory_order_acquire);
   if (tail == taken_) return false;
   if (tail - taken_ > wire::kRingRecords) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(),
+    return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(),
                                                    ": work ring is corrupt: ", tail - taken_,
                                                    " records in ", wire::kRingRecords));
   }
@@ -130,7 +122,7 @@ absl::Status RankEndpoint::AddFence(const wire::WorkRecord& record) {
                      });
   if (known) return absl::OkStatus();  // The calls of a group name the same one.
   if (record.ready_slot >= wire::kReadySlots || fences_.size() >= wire::kReadySlots) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_.value(), ": ready slot ",
+    return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(), ": ready slot ",
                                                    record.ready_slot, " of ", wire::kReadySlots));
   }
   fences_.push_back({record.ready_slot, record.ready_value});
@@ -141,84 +133,33 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
   auto refused =
       [&](const auto&... why) {  // Texts are made for bad records only: this is the hot path.
         return absl::InvalidArgumentError(
-            absl::StrCat("rank ", rank_.value(), ", call #", record.sequence, ": ", why...));
+            absl::StrCat("rank ", caller_.rank.value(), ", call #", record.sequence, ": ", why...));
       };
   if (record.record != wire::RecordKind::kOperation || record.sequence != sequence_ + 1) {
     return refused("work ring is corrupt: call #", sequence_ + 1, " was to come");
   }
-  if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
-      static_cast<int>(record.redop) >= kReduceOps) {
-    return refused("unknown kind ", static_cast<int>(record.op), ", type ",
-                   static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
-  }
-  if (HasRoot(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
-    return refused("root ", record.root_or_peer, " of ", ranks_, " ranks");
-  }
-  if (IsMessage(record.op) && (record.root_or_peer < 0 || record.root_or_peer >= ranks_)) {
-    return refused("peer ", record.root_or_peer, " of ", ranks_, " ranks");
-  }
-  if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
-    return refused("priority ", static_cast<int>(record.priority), " or criticality ",
-                   static_cast<int>(record.criticality), " out of range");
+  if (absl::Status status = CheckCall(record, caller_); !status.ok()) {
+    return refused(std::string(status.message()));
   }
   if (messages_.size() >= kMaxGroupMessages) {
     return refused("more than ", kMaxGroupMessages, " sends and receives in one group");
   }
-  if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(ranks_)) {
-    return refused("count ", record.count, " is too large");
-  }
   MCCS_RETURN_IF_ERROR(AddFence(record));
-  const absl::Status status =
-      IsMessage(record.op) ? ResolveMessage(record) : ResolveCollective(record);
-  if (!status.ok()) return refused(std::string(status.message()));
+  if (absl::Status status = Resolve(record); !status.ok()) {
+    return refused(std::string(status.message()));
+  }
   sequence_ = record.sequence;
   group_open_ = (record.flags & wire::kMoreInGroup) != 0;
   return absl::OkStatus();
 }
 
-absl::Status RankEndpoint::ResolveCollective(const wire::WorkRecord& record) {
-  const Sides sides = SidesOf(record, rank_, ranks_);
-  const size_t size = SizeOf(record.type);
-  PostedOperation call{.kind = record.op,
-                       .type = record.type,
-                       .redop = record.redop,
-                       .root = Rank(HasRoot(record.op) ? record.root_or_peer : 0),
-                       .count = record.count,
-                       .options = {.deadline_us = record.deadline_us,
-                                   .priority = record.priority,
-                                   .criticality = record.criticality}};
-  if (sides.input > 0) {
-    MCCS_ASSIGN_OR_RETURN(front_input_, buffers_.Resolve(record.send, sides.input * size, size));
-    call.input = front_input_->address() + record.send.offset;
+absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
+  if (IsMessage(record.op)) {
+    MCCS_ASSIGN_OR_RETURN(HeldMessage message, ResolveMessage(record, buffers_));
+    messages_.push_back(std::move(message));
+    return absl::OkStatus();
   }
-  if (sides.output > 0) {
-    MCCS_ASSIGN_OR_RETURN(front_output_, buffers_.Resolve(record.recv, sides.output * size, size));
-    call.output = front_output_->address() + record.recv.offset;
-  }
-  if (Reduces(record.op) && record.redop == ReduceOp::kPreMulSum) {
-    call.scalar = record.scalar;
-    if (record.scalar_buffer.id != 0) {
-      MCCS_ASSIGN_OR_RETURN(front_scalar_, buffers_.Resolve(record.scalar_buffer, size, 1));
-      call.scalar_address = front_scalar_->address() + record.scalar_buffer.offset;
-    }
-  }
-  front_ = call;
-  return absl::OkStatus();
-}
-
-absl::Status RankEndpoint::ResolveMessage(const wire::WorkRecord& record) {
-  const bool sends = record.op == OpKind::kSend;
-  HeldMessage held;
-  held.kind = record.op;
-  held.type = record.type;
-  held.peer = Rank(record.root_or_peer);
-  held.count = record.count;
-  if (record.count > 0) {
-    const wire::BufferRef& where = sends ? record.send : record.recv;
-    MCCS_ASSIGN_OR_RETURN(held.buffer, buffers_.Resolve(where, held.bytes(), SizeOf(record.type)));
-    held.address = held.buffer->address() + where.offset;
-  }
-  messages_.push_back(std::move(held));
+  MCCS_ASSIGN_OR_RETURN(front_, ResolveCollective(record, caller_, buffers_));
   return absl::OkStatus();
 }
 
@@ -257,8 +198,9 @@ uint64_t RankEndpoint::LastUseOf(BufferId id, size_t* budget) const {
 
 void RankEndpoint::DropFailedCalls() {
   if (communicator == nullptr || !communicator->has_ended_failed()) return;
-  for (BufferHold* hold : {&front_input_, &front_output_, &front_scalar_}) hold->reset();
-  for (HeldMessage& message : messages_) message.buffer.reset();
+  front_.reset();
+  for (HeldMessage& message : messages_) message.hold.reset();
+  captured_.Drop();
 }
 
 // ---- The end ------------------------------------------------------------------------------------
@@ -274,25 +216,24 @@ void RankEndpoint::Fail(const absl::Status& why) {
   Poison();
 }
 
-void RankEndpoint::Poison() { wire::SignalFence(region().done, wire::kFencePoison); }
+void RankEndpoint::Poison() {
+  wire::SignalFence(region().done, wire::kFencePoison);
+  wire::PoisonCaptured(region());
+}
 
 void RankEndpoint::LetGo() {
   communicator = nullptr;
+  // Nobody runs a replay that comes later; its stream shall not wait.
+  if (captured_.size() > 0) wire::PoisonCaptured(region());
   DropCalls();
   listener_.let_go();
 }
 
-void RankEndpoint::DropFront() {
-  front_.reset();
-  front_input_.reset();
-  front_output_.reset();
-  front_scalar_.reset();
-}
-
 void RankEndpoint::DropCalls() {
-  DropFront();
+  front_.reset();
   messages_.clear();
   taken_messages_ = complete_messages_ = 0;
+  captured_.Drop();
 }
 
 }  // namespace mccs

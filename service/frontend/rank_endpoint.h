@@ -2,7 +2,8 @@
 // written for the communicator that it belongs to.
 //
 // The ring itself is the queue of what is posted: a record is copied out, checked and resolved when
-// its turn comes. Held here are the collective at the front and the messages of its group.
+// its turn comes. Held here are the collective at the front and the messages of its group, and what
+// was captured into graphs.
 //
 // OWNER: the Session. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_RANK_ENDPOINT_H_
@@ -21,11 +22,10 @@
 #include "service/communicator/communicator.h"
 #include "service/communicator/rank_port.h"
 #include "service/frontend/buffer_registry.h"
+#include "service/frontend/captured_groups.h"
+#include "service/frontend/posted_call.h"
 
 namespace mccs {
-
-// Sends and receives of one rank in one group: an all-to-all of 65,536 ranks by single messages.
-inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
 
 class RankEndpoint final : public RankPort {
  public:
@@ -48,7 +48,12 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<const PostedMessage*> TakeMessage() override;
   void CompleteMessage(const PostedMessage& message) override;
   bool AwaitsStreams() const override { return taken_messages_ < messages_.size(); }
-  bool HasMessages() const override { return !messages_.empty(); }
+  bool HasMessages() const override { return !messages_.empty() || captured_.has_messages(); }
+  size_t ReplayableGroups() const override { return captured_.size(); }
+  bool HasCaptured() const override { return captured_.running(); }
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t after) override;
+  const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
+  void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
   void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
   absl::Status TakeSeat(uint64_t request, const JoinRequest& join) override {
     return listener_.take_seat(request, join);
@@ -59,6 +64,7 @@ class RankEndpoint final : public RankPort {
   void Fail(const absl::Status& why) override;
   void LetGo() override;
 
+  CapturedGroups& captured() { return captured_; }
   // Releases the streams that wait for this rank's work: it will never be done.
   void Poison();
 
@@ -74,17 +80,13 @@ class RankEndpoint final : public RankPort {
   void DropFailedCalls();
 
   int region_fd() const { return memory_.fd(); }
-  Rank rank() const { return rank_; }
+  Rank rank() const { return caller_.rank; }
   Communicator* communicator = nullptr;  // null once it has let go, or never joined
 
  private:
   struct ReadyFence {
     uint32_t slot = 0;
     uint64_t value = 0;
-  };
-
-  struct HeldMessage : PostedMessage {
-    BufferHold buffer;
   };
 
   RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
@@ -95,15 +97,12 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
-  absl::Status ResolveCollective(const wire::WorkRecord& record);
-  absl::Status ResolveMessage(const wire::WorkRecord& record);
+  absl::Status Resolve(const wire::WorkRecord& record);
   // What has been posted so far is complete, as far as messages go: tells the streams.
   void SignalIfDone();
-  void DropFront();
   void DropCalls();
 
-  const Rank rank_;
-  const int ranks_;
+  const Caller caller_;
   const BufferRegistry& buffers_;
   const Listener listener_;
   SharedRegion memory_;
@@ -112,13 +111,13 @@ class RankEndpoint final : public RankPort {
   uint64_t taken_ = 0;       // records
   uint64_t sequence_ = 0;    // of the last call taken
   bool group_open_ = false;  // more of its group is to come
-  std::optional<PostedOperation> front_;
-  BufferHold front_input_, front_output_, front_scalar_;
+  std::optional<HeldCollective> front_;
   std::deque<HeldMessage> messages_;  // of the group at the front; addresses stay
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
   bool failed_ = false;
   std::vector<ReadyFence> fences_;  // that the calls taken so far, or the one to come, wait for
+  CapturedGroups captured_;
 };
 
 }  // namespace mccs

@@ -171,6 +171,12 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kCommRevoke:
       if (wire::CommRevoke m; greeted && as(&m)) return HandleRevoke(m);
       break;
+    case wire::MessageKind::kCaptureWork:
+      if (wire::CaptureWork m; greeted && as(&m)) return HandleCaptureWork(m);
+      break;
+    case wire::MessageKind::kReleaseCapture:
+      if (wire::ReleaseCapture m; greeted && as(&m)) return HandleReleaseCapture(m);
+      break;
     case wire::MessageKind::kCommAbort:
       if (wire::CommAbort m; greeted && as(&m)) return HandleAbort(m);
       break;

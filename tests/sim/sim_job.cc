@@ -106,6 +106,11 @@ void SimJob::Post(int r, OpKind kind, uint64_t count, int root) {
 
 void SimJob::Post(int r, const Message& message) {
   Member& member = members_[static_cast<size_t>(r)];
+  member.tenant->Post(*member.rank, CallOf(r, message));
+}
+
+SimCall SimJob::CallOf(int r, const Message& message) const {
+  const Member& member = members_[static_cast<size_t>(r)];
   SimCall call{.kind = message.sends ? OpKind::kSend : OpKind::kRecv,
                .root = message.peer,
                .count = message.count};
@@ -113,7 +118,17 @@ void SimJob::Post(int r, const Message& message) {
   wire::BufferRef& side = message.sends ? call.send : call.recv;
   side = RefOf(member, message.sends ? member.input : member.output);
   side.offset = message.at * sizeof(float);
-  member.tenant->Post(*member.rank, call);
+  return call;
+}
+
+SimCall SimJob::CallOf(int r, OpKind kind, uint64_t count, uint64_t at) const {
+  const Member& member = members_[static_cast<size_t>(r)];
+  SimCall call{.kind = kind,
+               .count = count,
+               .send = RefOf(member, member.input),
+               .recv = RefOf(member, member.output)};
+  call.send.offset = call.recv.offset = at * sizeof(float);
+  return call;
 }
 
 void SimJob::PostAll(OpKind kind, uint64_t count, int root) {

@@ -52,6 +52,10 @@ class SimJob {
   // Rank r takes its input and its output back; whether the daemon has let go of both.
   void TakeBack(int r);
   bool HasBack(int r) const;
+  // The collective as a call, `at` elements from the start of the rank's buffers; likewise a
+  // message.
+  SimCall CallOf(int r, OpKind kind, uint64_t count, uint64_t at = 0) const;
+  SimCall CallOf(int r, const Message& message) const;
   // All ranks have done everything they posted.
   bool Done() const;
   float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -56,6 +57,25 @@ Message As(const SimPipe::Answer& answer) {
   MCCS_CHECK(answer.bytes.size() == sizeof(Message));
   std::memcpy(&message, answer.bytes.data(), sizeof(Message));
   return message;
+}
+
+wire::WorkRecord RecordOf(const SimCall& call) {
+  wire::WorkRecord record{};
+  record.record = wire::RecordKind::kOperation;
+  record.op = call.kind;
+  record.type = call.type;
+  record.redop = call.redop;
+  record.flags = call.flags;
+  record.root_or_peer = call.root;
+  record.count = call.count;
+  record.send = call.send;
+  record.recv = call.recv;
+  record.scalar = call.scalar;
+  record.scalar_buffer = call.scalar_buffer;
+  record.deadline_us = call.options.deadline_us;
+  record.priority = call.options.priority;
+  record.criticality = call.options.criticality;
+  return record;
 }
 
 SharedRegion MapFirst(SimPipe::Answer& answer) {
@@ -134,7 +154,12 @@ void SimTenant::Take(SimPipe::Answer answer) {
       break;
     }
     case wire::MessageKind::kDone:
-      for (SimRank& rank : ranks_) rank.ended |= rank.end_request == header.request;
+      for (SimRank& rank : ranks_) {
+        rank.ended |= rank.end_request == header.request;
+        if (rank.capture_request != header.request) continue;
+        rank.captured = true;
+        rank.capture_status = As<wire::Done>(answer).status;
+      }
       if (const auto it = taking_back_.find(header.request); it != taking_back_.end()) {
         taken_back_.insert(it->second);
       }
@@ -238,33 +263,52 @@ SimRank& SimTenant::Split(const SimRank& parent, int color, int key) {
   return state;
 }
 
-void SimTenant::Post(SimRank& rank, const SimCall& call) {
+void SimTenant::Post(SimRank& rank, const SimCall& call, bool reached) {
   wire::CommRegion& region = rank.region();
   const uint64_t tail = region.tail.load();
   MCCS_CHECK(tail - region.head.load() < wire::kRingRecords);
   wire::WorkRecord& record = region.records[tail % wire::kRingRecords];
-  record = wire::WorkRecord{};
+  record = RecordOf(call);
   record.sequence = ++rank.posted;
-  record.record = wire::RecordKind::kOperation;
-  record.op = call.kind;
-  record.type = call.type;
-  record.redop = call.redop;
-  record.flags = call.flags;
-  record.root_or_peer = call.root;
-  record.count = call.count;
-  record.send = call.send;
-  record.recv = call.recv;
-  record.scalar = call.scalar;
-  record.scalar_buffer = call.scalar_buffer;
-  record.deadline_us = call.options.deadline_us;
-  record.priority = call.options.priority;
-  record.criticality = call.options.criticality;
-  record.ready_slot = 0;
+  record.ready_slot = call.stream;
   record.ready_value = rank.posted;
-  region.ready[0].value.store(rank.posted);
+  if (reached) Reach(rank, call.stream, rank.posted);
   region.tail.store(tail + 1);
   auto* session = reinterpret_cast<wire::SessionRegion*>(session_.data());
   session->dirty[rank.handle / 64].fetch_or(uint64_t{1} << (rank.handle % 64));
+}
+
+void SimTenant::Capture(SimRank& rank, const SimPlace& place, const std::vector<SimCall>& calls) {
+  wire::CaptureWork message{};
+  message.capture = place.capture;
+  message.comm_handle = rank.handle;
+  rank.captured = false;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    message.record = RecordOf(calls[i]);
+    message.record.sequence = i + 1;
+    message.record.ready_slot = place.slot;
+    message.record.ready_value = place.group;
+    message.record.flags = i + 1 < calls.size() ? wire::kMoreInGroup : wire::kNoFlags;
+    rank.capture_request = Send(message);
+  }
+}
+
+void SimTenant::ReleaseCapture(SimRank& rank, uint64_t capture) {
+  wire::ReleaseCapture message{};
+  message.capture = capture;
+  message.comm_handle = rank.handle;
+  Send(message);
+}
+
+void SimTenant::Replay(SimRank& rank, const SimPlace& place) {
+  // The low half alone, as the graph's node does.
+  auto* low = reinterpret_cast<uint32_t*>(&rank.region().captured_done[place.slot].value);
+  std::atomic_ref(*low).store(0);
+  rank.region().captured_ready[place.slot].store(place.group);
+}
+
+bool SimTenant::Replayed(const SimRank& rank, const SimPlace& place) {
+  return static_cast<int64_t>(rank.region().captured_done[place.slot].value.load() - 1) >= 0;
 }
 
 void SimTenant::Abort(SimRank& rank) {

@@ -56,7 +56,10 @@ struct SimRank {
   SharedRegion memory;
   uint64_t posted = 0;       // calls
   uint64_t end_request = 0;  // Destroy or Abort
-  bool ended = false;        // that was answered
+  uint64_t capture_request = 0;
+  bool captured = false;  // that was answered
+  wire::ReplyStatus capture_status{};
+  bool ended = false;  // that was answered
 
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
   uint64_t done() const { return region().done.value.load(); }
@@ -72,11 +75,19 @@ struct SimCall {
   int root = 0;  // or peer
   uint64_t count = 0;
   uint8_t flags = wire::kNoFlags;
+  uint32_t stream = 0;  // the ready slot of the stream that it is called on
   wire::BufferRef send{};
   wire::BufferRef recv{};
   uint64_t scalar = 0;  // kPreMulSum
   wire::BufferRef scalar_buffer{};
   CallOptions options{};
+};
+
+// Where a captured group of one stream says that it was reached.
+struct SimPlace {
+  uint64_t capture = 0;
+  uint32_t slot = 0;
+  uint32_t group = 1;  // within the slot
 };
 
 // The request of one rank; its GPU is named after its number.
@@ -110,7 +121,16 @@ class SimTenant {
   SimRank& Grow(const SimRank& parent, int ranks);
   void AskGrowId(const SimRank& parent);
   void Revoke(SimRank& rank);
-  void Post(SimRank& rank, const SimCall& call);
+  // As when the stream has come to the call; else Reach follows for it, or for a later one.
+  void Post(SimRank& rank, const SimCall& call, bool reached = true);
+  static void Reach(SimRank& rank, uint32_t stream, uint64_t call) {
+    rank.region().ready[stream].value.store(call);
+  }
+  // A group that is captured, and what a replay's stream does with it, any number of times.
+  void Capture(SimRank& rank, const SimPlace& place, const std::vector<SimCall>& calls);
+  void ReleaseCapture(SimRank& rank, uint64_t capture);
+  static void Replay(SimRank& rank, const SimPlace& place);
+  static bool Replayed(const SimRank& rank, const SimPlace& place);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);
   // The process ends at once, as by SIGKILL.

@@ -101,6 +101,9 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
   };
   const std::string hints = Describe(detail.hints());
   if (!hints.empty()) facts.emplace_back("Hints", hints);
+  if (detail.captured_groups() > 0) {
+    facts.emplace_back("Captured", absl::StrCat(detail.captured_groups(), " in CUDA graphs"));
+  }
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {

@@ -117,6 +117,18 @@ TEST_F(CoordinatorTest, OptionsOfCallsAreShownAsTheFurthestHostSays) {
   EXPECT_EQ(Describe("0")->with_options().last_number(), 18u);
 }
 
+TEST_F(CoordinatorTest, CapturedGroupsAreThoseOfTheHostThatHasMost) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  agent::FromAgent report = Reporting(1, 2);
+  for (const auto& [connection, groups] : {std::pair{kFirst, 3}, std::pair{kSecond, 2}}) {
+    report.mutable_report()->set_captured_groups(groups);
+    Say(connection, report);
+  }
+  EXPECT_EQ(Describe("0")->captured_groups(), 3u);
+}
+
 TEST_F(CoordinatorTest, WhoHoldsAnOperationUpIsToldOncePerSentence) {
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kSecond, Registration(MakeHost("h1")));

@@ -103,11 +103,12 @@ TEST_F(BadArguments, FreedAndUnknownMemory) {
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
 }
 
-TEST_F(BadArguments, CapturedStreamIsRefused) {
-  fake_cuda::SetCapturing(true);
-  EXPECT_EQ(AllReduce(data_, data_, 1), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("captured"));
-  fake_cuda::SetCapturing(false);
+TEST_F(BadArguments, ACaptureThatIsInvalidIsRefused) {
+  fake_cuda::BeginCapture(nullptr);
+  fake_cuda::InvalidateCapture(nullptr);
+  EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
+  EXPECT_THAT(LastError(), HasSubstr("made invalid"));
+  fake_cuda::EndCapture(nullptr);
 }
 
 TEST_F(BadArguments, CudaErrorOfTheStreamIsPassedOn) {

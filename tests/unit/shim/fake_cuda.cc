@@ -1,53 +1,27 @@
 #include "tests/unit/shim/fake_cuda.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "proto/fence_page.h"
+#include "tests/unit/shim/fake_cuda_world.h"
 
 namespace mccs::fake_cuda {
-namespace {
-
-struct Memory {
-  size_t bytes;
-  int device;
-  Kind kind;
-  unsigned long long id;
-};
-
-struct Event {
-  uint64_t recorded = 0;
-  uint64_t reached = 0;
-};
-
-struct Stream {
-  unsigned long long id;
-  bool alive = true;
-  std::deque<Queued> queue;
-};
-
-struct World {
-  std::mutex mutex;
-  std::map<uint64_t, Memory> memory;
-  std::map<CUstream, std::vector<Stream>> streams;  // by handle; the last of a handle is alive
-  std::vector<CUstream> free_handles;
-  std::vector<std::vector<char>*> handles;
-  unsigned long long next_id = 1;
-  std::map<void*, size_t> registered;
-  CUresult stream_error = CUDA_SUCCESS;
-  CUresult allocation_error = CUDA_SUCCESS;
-  bool capturing = false;
-};
 
 World& TheWorld() {
   static World* world = new World;
   return *world;
 }
+
+namespace {
 
 thread_local std::vector<CUcontext> context_stack;
 
@@ -74,14 +48,6 @@ Stream& Alive(World& world, CUstream handle) {
   return streams.back();
 }
 
-CUresult Enqueue(CUstream handle, Queued what) {
-  World& world = TheWorld();
-  std::lock_guard lock(world.mutex);
-  if (world.stream_error != CUDA_SUCCESS) return world.stream_error;
-  Alive(world, handle).queue.push_back(what);
-  return CUDA_SUCCESS;
-}
-
 bool AdvanceOne(Stream& stream) {
   bool moved = false;
   while (!stream.queue.empty()) {
@@ -94,6 +60,9 @@ bool AdvanceOne(Stream& stream) {
                   next.value);
     } else if (next.kind == Queued::kEvent) {
       reinterpret_cast<Event*>(next.address)->reached = next.value;
+    } else if (next.kind == Queued::kWrite32) {
+      std::atomic_ref(*reinterpret_cast<uint32_t*>(next.address))
+          .store(static_cast<uint32_t>(next.value));
     } else if (static_cast<int64_t>(line->value.load() - next.value) < 0) {
       return moved;
     }
@@ -105,6 +74,18 @@ bool AdvanceOne(Stream& stream) {
 
 }  // namespace
 
+CUresult Enqueue(CUstream handle, Queued what) {
+  World& world = TheWorld();
+  std::lock_guard lock(world.mutex);
+  if (world.stream_error != CUDA_SUCCESS) return world.stream_error;
+  if (const auto capture = world.captures.find(handle); capture != world.captures.end()) {
+    capture->second->nodes.push_back(what);
+    return CUDA_SUCCESS;
+  }
+  Alive(world, handle).queue.push_back(what);
+  return CUDA_SUCCESS;
+}
+
 void Reset() {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
@@ -115,7 +96,8 @@ void Reset() {
   world.streams.clear();
   world.stream_error = CUDA_SUCCESS;
   world.allocation_error = CUDA_SUCCESS;
-  world.capturing = false;
+  world.captures.clear();
+  world.graphs.clear();
   context_stack = {ContextOf(0)};
 }
 
@@ -213,7 +195,6 @@ bool Synchronize(CUstream stream) {
 void MeetStreams() { std::lock_guard lock(TheWorld().mutex); }
 
 void FailStreamCalls(CUresult error) { TheWorld().stream_error = error; }
-void SetCapturing(bool capturing) { TheWorld().capturing = capturing; }
 
 size_t registered_host_ranges() {
   World& world = TheWorld();
@@ -297,6 +278,10 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t v
   return Enqueue(stream, {Queued::kWrite, address, value});
 }
 
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned) {
+  return Enqueue(stream, {Queued::kWrite32, address, value});
+}
+
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned) {
   return Enqueue(stream, {Queued::kWait, address, value});
 }
@@ -309,11 +294,6 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   *id = mccs::fake_cuda::Alive(world, stream).id;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
-  *status = TheWorld().capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
 

@@ -48,14 +48,25 @@ CUstream MakeStream();
 // The next MakeStream gives the same handle again; the old stream's work stays queued.
 void DestroyStream(CUstream stream);
 
+// A capture of one stream; others join it. What is captured is launched as one row, in the order of
+// the calls.
+void BeginCapture(CUstream stream);
+void JoinCapture(CUstream joining, CUstream captured);
+CUgraph EndCapture(CUstream stream);
+void InvalidateCapture(CUstream stream);
+void Launch(CUgraph graph, CUstream stream);
+// Runs the destructors of its user objects.
+void DestroyGraph(CUgraph graph);
+
 // What is queued on the stream and has not happened.
 struct Queued {
-  enum Kind { kWrite, kWait, kCopy, kEvent } kind;
+  enum Kind { kWrite, kWrite32, kWait, kCopy, kEvent } kind;
   CUdeviceptr address;
   uint64_t value;          // kCopy: bytes; kEvent: how often it was recorded before
   CUdeviceptr source = 0;  // kCopy
 };
 std::vector<Queued> Pending(CUstream stream);
+std::vector<Queued> NodesOf(CUgraph graph);
 
 // Does what can be done on all streams. True if anything was done.
 bool Advance();
@@ -68,7 +79,6 @@ void MeetStreams();
 
 // The next calls of the stream functions fail with this.
 void FailStreamCalls(CUresult error);
-void SetCapturing(bool capturing);
 
 size_t registered_host_ranges();
 

@@ -201,6 +201,12 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kCommInit:
       OnInit(session, Open<wire::CommInit>(bytes));
       break;
+    case wire::MessageKind::kCaptureWork:
+      OnCaptureWork(session, Open<wire::CaptureWork>(bytes));
+      break;
+    case wire::MessageKind::kReleaseCapture:
+      OnReleaseCapture(session, Open<wire::ReleaseCapture>(bytes));
+      break;
     case wire::MessageKind::kCommShrink:
       OnShrink(session, Open<wire::CommShrink>(bytes));
       break;
@@ -326,7 +332,7 @@ void FakeDaemon::ServeRings() {
     for (auto& [rank, member] : comm->members) {
       if (!member->gone) TakeRecords(*member);
     }
-    while (RunOne(*comm)) {
+    while (RunOne(*comm) || RunCaptured(*comm)) {
     }
     for (auto& [rank, member] : comm->members) {
       if (member->destroy_request == 0 || !member->posted.empty() || member->gone) continue;
@@ -403,14 +409,26 @@ bool FakeDaemon::RunOne(Comm& comm) {
   }
   fake_cuda::MeetStreams();
   std::vector<wire::WorkRecord> calls;
-  std::vector<std::byte*> sends;
-  std::vector<std::byte*> recvs;
   for (auto& [rank, member] : comm.members) {
     while (member->posted.front().record == wire::RecordKind::kFence) member->posted.pop_front();
     calls.push_back(member->posted.front());
     member->posted.pop_front();
-    sends.push_back(Address(*member, calls.back().send));
-    recvs.push_back(Address(*member, calls.back().recv));
+  }
+  Compute(comm, calls);
+  fake_cuda::MeetStreams();
+  for (auto& [rank, member] : comm.members) {
+    wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
+  }
+  return true;
+}
+
+void FakeDaemon::Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls) {
+  std::vector<std::byte*> sends;
+  std::vector<std::byte*> recvs;
+  for (auto& [rank, member] : comm.members) {
+    const wire::WorkRecord& own = calls[static_cast<size_t>(rank)];
+    sends.push_back(Address(*member, own.send));
+    recvs.push_back(Address(*member, own.recv));
   }
   const wire::WorkRecord& call = calls[0];
   const size_t ranks = calls.size();
@@ -436,11 +454,6 @@ bool FakeDaemon::RunOne(Comm& comm) {
     std::memcpy(recvs[r], result.data() + (scatter ? r * block : 0),
                 scatter ? block : result.size());
   }
-  fake_cuda::MeetStreams();
-  for (auto& [rank, member] : comm.members) {
-    wire::SignalFence(member->region().done, calls[static_cast<size_t>(rank)].sequence);
-  }
-  return true;
 }
 
 // ---- For tests -------------------------------------------------------------------------------

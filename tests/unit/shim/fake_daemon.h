@@ -44,6 +44,7 @@ class FakeDaemon {
 
   // What was seen so far.
   std::vector<wire::WorkRecord> RecordsOf(int rank);
+  size_t CapturedGroupsOf(int rank);  // of the newest communicator; those that were not released
   int CountOf(wire::MessageKind kind);
   wire::CommInit LastInit();
   wire::CommSplit LastSplit();
@@ -51,6 +52,11 @@ class FakeDaemon {
 
  private:
   struct Session;
+  // Records of a group that was captured, fences among them.
+  struct CapturedGroup {
+    uint64_t capture = 0;
+    std::vector<wire::WorkRecord> records;
+  };
   struct Member {
     Session* session;
     uint32_t handle;
@@ -59,6 +65,8 @@ class FakeDaemon {
     uint64_t head = 0;
     std::deque<std::pair<uint32_t, uint64_t>> fences;  // slot, value: to be seen before going on
     std::deque<wire::WorkRecord> posted;
+    CapturedGroup coming;
+    std::vector<CapturedGroup> captured;
     uint64_t destroy_request = 0;
     bool gone = false;
     wire::CommRegion& region() { return *reinterpret_cast<wire::CommRegion*>(memory.data()); }
@@ -109,6 +117,8 @@ class FakeDaemon {
   void FinishSplit(Comm& comm, const std::map<int, wire::CommSplit>& calls);
   void OnAbort(Session& session, const wire::CommAbort& message);
   void OnDestroy(Session& session, const wire::CommDestroy& message);
+  void OnCaptureWork(Session& session, const wire::CaptureWork& message);
+  void OnReleaseCapture(Session& session, const wire::ReleaseCapture& message);
   void Admit(std::vector<Join>& joins);
   void ServeRings();
   void TakeRecords(Member& member);
@@ -118,6 +128,11 @@ class FakeDaemon {
   // Records that are posted come before a release.
   void AnswerReleases();
   bool IsNamed(const Session& session, uint32_t buffer);
+  // The same for captured groups; the groups of all ranks are in one order.
+  bool RunCaptured(Comm& comm);
+  bool Reached(Member& member, size_t group);
+  // Calls of all ranks, by rank, that belong together.
+  void Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls);
   std::byte* Address(Member& member, const wire::BufferRef& ref);
 
   std::string folder_;

@@ -1,4 +1,6 @@
 // Buffers that cannot be shared with the daemon: what is copied, when, and through which memory.
+#include <cstring>
+
 #include "tests/unit/shim/shim_fixture.h"
 
 extern "C" ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
@@ -70,6 +72,34 @@ TEST_F(Staging, CopiesStandBeforeReadyAndBehindDone) {
   EXPECT_EQ(queue[0].value, 2 * sizeof(int));
   daemon_.HoldRings(false);
   EXPECT_TRUE(Synchronize(stream));
+}
+
+// A graph may be launched on any stream, beside calls on the one that captured it.
+TEST_F(Staging, WhatIsCapturedIsCopiedByTheGraphInMemoryOfItsOwn) {
+  MakeRanks(1);
+  CUstream stream = Stream();
+  int* data = Pool({1, 2});
+  fake_cuda::BeginCapture(stream);
+  Sum(data, 2, stream);
+  CUgraph graph = fake_cuda::EndCapture(stream);
+  const std::vector<Queued> nodes = fake_cuda::NodesOf(graph);
+  Kinds kinds;
+  for (const Queued& node : nodes) kinds.push_back(node.kind);
+  EXPECT_EQ(kinds, (Kinds{Queued::kCopy, Queued::kWrite32, Queued::kWrite32, Queued::kWait,
+                          Queued::kCopy}));
+  daemon_.HoldRings(true);
+  Sum(Pool({3, 4}), 2, stream);
+  EXPECT_NE(fake_cuda::Pending(stream)[0].address, nodes[0].address);
+  daemon_.HoldRings(false);
+  ASSERT_TRUE(Synchronize(stream));
+  for (int i = 5; i < 8; ++i) {
+    data[0] = i;
+    std::memset(reinterpret_cast<void*>(nodes[0].address), 0xff, 2 * sizeof(int));
+    fake_cuda::Launch(graph, stream);
+    ASSERT_TRUE(Synchronize(stream));
+    EXPECT_THAT(Read(data, 2), ElementsAre(i, 2));
+  }
+  fake_cuda::DestroyGraph(graph);
 }
 
 // All ranks of a process on one stream: no wait may stand before another rank's ready.

@@ -128,6 +128,13 @@ TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
                                  "channels, buffers of 4 MiB, traffic class 0\n"));
 }
 
+TEST(Render, CapturedGroupsAreCountedWhereThereAreAny) {
+  control::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Captured:"), std::string::npos);
+  detail.set_captured_groups(12);
+  EXPECT_THAT(RenderCommunicator(detail), testing::HasSubstr("  Captured:    12 in CUDA graphs\n"));
+}
+
 TEST(Render, WhoHoldsAnOperationUpStandsBeforeTheRanks) {
   control::CommunicatorDetail detail = Detail();
   detail.add_held_up("operation #3: rank 0 waits for rank 1 on h1, which has not called it");

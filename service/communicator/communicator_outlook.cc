@@ -1,0 +1,26 @@
+// The part of a Communicator that looks at its local ranks on behalf of others.
+#include <algorithm>
+
+#include "service/communicator/communicator.h"
+
+namespace mccs {
+
+peer::Entered Communicator::LookAtLocals() const {
+  const OperationLoop::Outlook outlook = loop_->Look();
+  peer::Entered entered;
+  entered.set_operation(loop_->completed() + 1);
+  entered.set_call(outlook.call);
+  for (const Rank rank : outlook.absent) entered.add_absent(rank.value());
+  for (const Rank rank : outlook.late) entered.add_late(rank.value());
+  return entered;
+}
+
+size_t Communicator::ReplayableGroups() const {
+  size_t most = 0;
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) most = std::max(most, local.port->ReplayableGroups());
+  }
+  return most;
+}
+
+}  // namespace mccs

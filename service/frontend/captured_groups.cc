@@ -1,0 +1,246 @@
+#include "service/frontend/captured_groups.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// The streams that wait for a group see its bit in the low half; the high half is the poison's.
+constexpr uint64_t kGroupDone = 1;
+
+}  // namespace
+
+// ---- Captures -----------------------------------------------------------------------------------
+
+std::optional<absl::Status> CapturedGroups::Add(uint64_t capture, const wire::WorkRecord& record) {
+  if (coming_ == nullptr) {
+    coming_ = std::make_unique<Group>();
+    coming_->capture = capture;
+    refusal_ = absl::OkStatus();
+  }
+  if (refusal_.ok()) refusal_ = Accept(capture, record);
+  if ((record.flags & wire::kMoreInGroup) != 0) return std::nullopt;
+  absl::Status status = refusal_.ok() ? Commit() : std::exchange(refusal_, absl::OkStatus());
+  coming_.reset();
+  return status;
+}
+
+absl::Status CapturedGroups::Accept(uint64_t capture, const wire::WorkRecord& record) {
+  const bool is_fence = record.record == wire::RecordKind::kFence;
+  if (capture != coming_->capture || (!is_fence && record.record != wire::RecordKind::kOperation)) {
+    return absl::InvalidArgumentError("a captured group is corrupt");
+  }
+  MCCS_RETURN_IF_ERROR(AddPlace(capture, record));
+  if (is_fence) return absl::OkStatus();
+  if (absl::Status status = CheckCall(record, caller_); !status.ok()) return Refused(status);
+  if (calls_ + coming_->calls.size() >= kMaxCapturedCalls) {
+    return absl::ResourceExhaustedError(absl::StrCat("the graphs that are alive hold more than ",
+                                                     kMaxCapturedCalls,
+                                                     " calls of this communicator: destroy some"));
+  }
+  coming_->calls.push_back(record);
+  return absl::OkStatus();
+}
+
+absl::Status CapturedGroups::Refused(const absl::Status& why) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", caller_.rank.value(), ", captured call: ", std::string(why.message())));
+}
+
+absl::Status CapturedGroups::AddPlace(uint64_t capture, const wire::WorkRecord& record) {
+  std::vector<Place>& places = coming_->places;
+  const bool known = std::any_of(places.begin(), places.end(), [&](const Place& place) {
+    return place.slot == record.ready_slot && place.group == record.ready_value;
+  });
+  if (known) return absl::OkStatus();
+  const auto slot = slots_.find(record.ready_slot);
+  const size_t groups = slot == slots_.end() ? 0 : slot->second.groups.size();
+  if (record.ready_slot >= wire::kCapturedSlots || places.size() >= wire::kReadySlots ||
+      record.ready_value != groups + 1 ||
+      (slot != slots_.end() && slot->second.capture != capture)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", caller_.rank.value(), ": group ", record.ready_value, " of slot ",
+                     record.ready_slot, " of ", wire::kCapturedSlots, " was not to come"));
+  }
+  places.push_back({record.ready_slot, static_cast<uint32_t>(record.ready_value)});
+  return absl::OkStatus();
+}
+
+absl::Status CapturedGroups::Commit() {
+  if (coming_->calls.empty()) return absl::InvalidArgumentError("a captured group without a call");
+  coming_->first_key = last_key_ + 1;
+  if (absl::Status status = Resolve(*coming_); !status.ok()) return Refused(status);
+  last_key_ += coming_->collectives.size();
+  LetGo(*coming_);
+  for (const Place& place : coming_->places) {
+    Slot& slot = slots_[place.slot];
+    // Of a stream whose capture is gone, something may stand there.
+    if (slot.groups.empty()) region_.captured_ready[place.slot].store(0);
+    slot.capture = coming_->capture;
+    slot.groups.push_back(coming_.get());
+  }
+  calls_ += coming_->calls.size();
+  groups_.push_back(std::move(coming_));
+  return absl::OkStatus();
+}
+
+void CapturedGroups::Release(uint64_t capture) {
+  std::erase_if(slots_, [&](const auto& slot) { return slot.second.capture == capture; });
+  for (const auto& group : groups_) group->released |= group->capture == capture;
+  std::erase_if(groups_, [&](const std::unique_ptr<Group>& group) {
+    const bool gone = group->released && !group->running;
+    if (gone) calls_ -= group->calls.size();
+    return gone;
+  });
+}
+
+// ---- Replays ------------------------------------------------------------------------------------
+
+absl::Status CapturedGroups::Look() {
+  for (const auto& [index, slot] : slots_) {
+    // Pairs with the stream's write: what the stream did before it is visible to us.
+    const uint32_t shown = region_.captured_ready[index].load(std::memory_order_acquire);
+    if (shown == 0) continue;
+    if (shown > slot.groups.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", caller_.rank.value(),
+                                                     ": captured slot ", index, " shows group ",
+                                                     shown, " of ", slot.groups.size()));
+    }
+    Group& group = *slot.groups[shown - 1];
+    if (Reached(group)) MCCS_RETURN_IF_ERROR(Start(group));
+  }
+  return absl::OkStatus();
+}
+
+bool CapturedGroups::Reached(const Group& group) const {
+  return std::all_of(group.places.begin(), group.places.end(), [&](const Place& place) {
+    return region_.captured_ready[place.slot].load(std::memory_order_acquire) == place.group;
+  });
+}
+
+absl::Status CapturedGroups::Start(Group& group) {
+  if (group.running) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", caller_.rank.value(),
+                     " launches a captured call again while it runs: launch a graph's instances "
+                     "one after the other"));
+  }
+  if (absl::Status status = Resolve(group); !status.ok()) {
+    LetGo(group);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", caller_.rank.value(), " replays a captured call whose buffer was freed or ",
+        "deregistered since: ", std::string(status.message())));
+  }
+  for (const Place& place : group.places) region_.captured_ready[place.slot].store(0);
+  group.running = true;
+  running_.push_back(&group);
+  return absl::OkStatus();
+}
+
+absl::Status CapturedGroups::Resolve(Group& group) const {
+  for (const wire::WorkRecord& record : group.calls) {
+    if (IsMessage(record.op)) {
+      MCCS_ASSIGN_OR_RETURN(group.messages.emplace_back(), ResolveMessage(record, buffers_));
+      continue;
+    }
+    Collective& call = group.collectives.emplace_back();
+    MCCS_ASSIGN_OR_RETURN(static_cast<HeldCollective&>(call),
+                          ResolveCollective(record, caller_, buffers_));
+    call.key = group.first_key + group.collectives.size() - 1;
+  }
+  return absl::OkStatus();
+}
+
+// Keeps the room for the next run.
+void CapturedGroups::LetGo(Group& group) {
+  group.collectives.clear();
+  group.messages.clear();
+  group.complete_collectives = group.taken_messages = group.complete_messages = 0;
+}
+
+uint64_t CapturedGroups::NextKey(uint64_t after) const {
+  uint64_t next = 0;
+  for (const Group* group : running_) {
+    if (group->complete_collectives == group->collectives.size()) continue;
+    const uint64_t key = group->collectives[group->complete_collectives].key;
+    if (key > after && (next == 0 || key < next)) next = key;
+  }
+  return next;
+}
+
+CapturedGroups::Group* CapturedGroups::RunningAt(uint64_t key) const {
+  for (Group* group : running_) {
+    if (group->complete_collectives < group->collectives.size() &&
+        group->collectives[group->complete_collectives].key == key) {
+      return group;
+    }
+  }
+  return nullptr;
+}
+
+const PostedOperation* CapturedGroups::Front(uint64_t key) const {
+  const Group* group = RunningAt(key);
+  return group == nullptr ? nullptr : &group->collectives[group->complete_collectives];
+}
+
+void CapturedGroups::Complete(uint64_t key) {
+  Group* group = RunningAt(key);
+  ++group->complete_collectives;
+  EndIfDone(*group);
+}
+
+bool CapturedGroups::has_messages() const {
+  return std::any_of(running_.begin(), running_.end(), [](const Group* group) {
+    return group->complete_messages < group->messages.size();
+  });
+}
+
+const PostedMessage* CapturedGroups::TakeMessage() {
+  for (Group* group : running_) {
+    if (group->taken_messages < group->messages.size()) {
+      return &group->messages[group->taken_messages++];
+    }
+  }
+  return nullptr;
+}
+
+bool CapturedGroups::CompleteMessage(const PostedMessage& message) {
+  for (Group* group : running_) {
+    const bool ours = std::any_of(group->messages.begin(), group->messages.end(),
+                                  [&](const HeldMessage& own) { return &own == &message; });
+    if (!ours) continue;
+    ++group->complete_messages;
+    EndIfDone(*group);
+    return true;
+  }
+  return false;
+}
+
+void CapturedGroups::EndIfDone(Group& group) {
+  if (group.complete_collectives < group.collectives.size() ||
+      group.complete_messages < group.messages.size()) {
+    return;
+  }
+  group.running = false;
+  LetGo(group);
+  std::erase(running_, &group);
+  for (const Place& place : group.places) {
+    wire::RaiseFence(region_.captured_done[place.slot], kGroupDone);
+  }
+  if (group.released) Release(group.capture);
+}
+
+void CapturedGroups::Drop() {
+  coming_.reset();
+  running_.clear();
+  slots_.clear();
+  groups_.clear();
+  calls_ = 0;
+}
+
+}  // namespace mccs

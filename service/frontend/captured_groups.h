@@ -1,0 +1,128 @@
+// What one rank has captured into CUDA graphs: groups of calls that were checked once, at their
+// capture, and that run each time the streams of a replay reach them.
+//
+//   Add, record by record        the streams write "ready"         all calls are complete
+//   ──────────────────────► resting ──────────────────────► running ──────────────────► resting
+//                              │ Release                      │ Release: forgotten at its end
+//                              ▼                              ▼
+//
+// A group does not hold its buffers while it rests: a program may free them before its graphs, and
+// whoever takes a buffer away waits for its last holder. So each run resolves them anew, and one
+// that comes too late fails with a text.
+//
+// Collectives have keys: their number among all collectives that this rank has captured. Capturing
+// is collective in NCCL, so equal keys meet (decided_order.h).
+//
+// OWNER: the RankEndpoint. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
+#define MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/shim_wire.h"
+#include "service/frontend/buffer_registry.h"
+#include "service/frontend/posted_call.h"
+
+namespace mccs {
+
+// Calls of all captured groups of one rank: some hundred graphs of a large model.
+inline constexpr size_t kMaxCapturedCalls = size_t{1} << 18;
+
+class CapturedGroups {
+ public:
+  // LIFETIME: buffers and region outlive this.
+  CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region)
+      : caller_(caller), buffers_(buffers), region_(region) {}
+
+  // The next record of a group that `capture` takes up. Nothing: more of the group is to come. Else
+  // whether the whole group was accepted.
+  std::optional<absl::Status> Add(uint64_t capture, const wire::WorkRecord& record);
+  // What belongs to the capture is not replayed any more.
+  void Release(uint64_t capture);
+
+  size_t size() const { return groups_.size(); }
+  bool running() const { return !running_.empty(); }
+  bool has_messages() const;
+
+  // Starts the groups that their streams have reached. kInvalidArgument, kFailedPrecondition: the
+  // tenant's fault.
+  absl::Status Look();
+
+  // The smallest key above `after` whose collective is next in its group; 0: none.
+  uint64_t NextKey(uint64_t after) const;
+  // Null: not that far. LIFETIME: until Complete, or Drop.
+  const PostedOperation* Front(uint64_t key) const;
+  // REQUIRES: Front gave a call.
+  void Complete(uint64_t key);
+
+  // The next message of a running group, each once; null: none. LIFETIME: as above.
+  const PostedMessage* TakeMessage();
+  // False: it is none of ours.
+  bool CompleteMessage(const PostedMessage& message);
+
+  // Ends all of it: no memory is held any more.
+  void Drop();
+
+ private:
+  struct Collective : HeldCollective {
+    uint64_t key = 0;
+  };
+  // Where one stream of the group says that it has come.
+  struct Place {
+    uint32_t slot = 0;
+    uint32_t group = 0;  // within the slot, from 1
+  };
+  struct Group {
+    uint64_t capture = 0;
+    std::vector<Place> places;
+    std::vector<wire::WorkRecord> calls;
+    uint64_t first_key = 0;  // of its collectives
+
+    bool running = false;
+    bool released = false;
+    // Of the run:
+    std::vector<Collective> collectives;
+    std::vector<HeldMessage> messages;
+    size_t complete_collectives = 0;
+    size_t taken_messages = 0;
+    size_t complete_messages = 0;
+  };
+  struct Slot {
+    uint64_t capture = 0;
+    std::vector<Group*> groups;  // group n is at n - 1
+  };
+
+  absl::Status Accept(uint64_t capture, const wire::WorkRecord& record);
+  absl::Status AddPlace(uint64_t capture, const wire::WorkRecord& record);
+  // Finds the calls' buffers and holds them.
+  absl::Status Resolve(Group& group) const;
+  static void LetGo(Group& group);
+  absl::Status Refused(const absl::Status& why) const;
+  absl::Status Commit();
+  bool Reached(const Group& group) const;
+  absl::Status Start(Group& group);
+  void EndIfDone(Group& group);
+  Group* RunningAt(uint64_t key) const;
+
+  const Caller caller_;
+  const BufferRegistry& buffers_;
+  wire::CommRegion& region_;
+
+  std::unique_ptr<Group> coming_;  // not all records have come
+  absl::Status refusal_;           // of the group that comes
+  uint64_t last_key_ = 0;
+  size_t calls_ = 0;
+  std::map<uint32_t, Slot> slots_;
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> running_;  // in the order of their start
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_

@@ -1,0 +1,99 @@
+#include "service/frontend/posted_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
+constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
+
+bool Served(OpKind kind) {
+  return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || IsMessage(kind);
+}
+
+// Texts are made for bad records only: this is the hot path.
+template <typename... Parts>
+absl::Status Refused(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+}  // namespace
+
+absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
+  if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
+      static_cast<int>(record.redop) >= kReduceOps) {
+    return Refused("unknown kind ", static_cast<int>(record.op), ", type ",
+                   static_cast<int>(record.type), " or operator ", static_cast<int>(record.redop));
+  }
+  const bool names_rank = record.root_or_peer >= 0 && record.root_or_peer < caller.ranks;
+  if (HasRoot(record.op) && !names_rank) {
+    return Refused("root ", record.root_or_peer, " of ", caller.ranks, " ranks");
+  }
+  if (IsMessage(record.op) && !names_rank) {
+    return Refused("peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
+  }
+  if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
+    return Refused("priority ", static_cast<int>(record.priority), " or criticality ",
+                   static_cast<int>(record.criticality), " out of range");
+  }
+  if (record.count > kMaxCallBytes / SizeOf(record.type) / static_cast<uint64_t>(caller.ranks)) {
+    return Refused("count ", record.count, " is too large");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
+                                                 const Caller& caller,
+                                                 const BufferRegistry& buffers) {
+  const Sides sides = SidesOf(record.op, record.count, static_cast<uint64_t>(caller.ranks),
+                              caller.rank.value() == record.root_or_peer);
+  const size_t size = SizeOf(record.type);
+  HeldCollective call;
+  call.kind = record.op;
+  call.type = record.type;
+  call.redop = record.redop;
+  call.root = Rank(HasRoot(record.op) ? record.root_or_peer : 0);
+  call.count = record.count;
+  call.options = {.deadline_us = record.deadline_us,
+                  .priority = record.priority,
+                  .criticality = record.criticality};
+  if (sides.input > 0) {
+    MCCS_ASSIGN_OR_RETURN(call.input_hold, buffers.Resolve(record.send, sides.input * size, size));
+    call.input = call.input_hold->address() + record.send.offset;
+  }
+  if (sides.output > 0) {
+    MCCS_ASSIGN_OR_RETURN(call.output_hold,
+                          buffers.Resolve(record.recv, sides.output * size, size));
+    call.output = call.output_hold->address() + record.recv.offset;
+  }
+  if (Reduces(record.op) && record.redop == ReduceOp::kPreMulSum) {
+    call.scalar = record.scalar;
+    if (record.scalar_buffer.id != 0) {
+      MCCS_ASSIGN_OR_RETURN(call.scalar_hold, buffers.Resolve(record.scalar_buffer, size, 1));
+      call.scalar_address = call.scalar_hold->address() + record.scalar_buffer.offset;
+    }
+  }
+  return call;
+}
+
+absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
+                                           const BufferRegistry& buffers) {
+  HeldMessage message;
+  message.kind = record.op;
+  message.type = record.type;
+  message.peer = Rank(record.root_or_peer);
+  message.count = record.count;
+  if (record.count > 0) {
+    const wire::BufferRef& where = record.op == OpKind::kSend ? record.send : record.recv;
+    MCCS_ASSIGN_OR_RETURN(message.hold,
+                          buffers.Resolve(where, message.bytes(), SizeOf(record.type)));
+    message.address = message.hold->address() + where.offset;
+  }
+  return message;
+}
+
+}  // namespace mccs

@@ -1,0 +1,47 @@
+// What a tenant's record says, checked and resolved against the memory that the tenant registered.
+// The work ring and captured groups bring the same records.
+//
+// THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_FRONTEND_POSTED_CALL_H_
+#define MCCS_SERVICE_FRONTEND_POSTED_CALL_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/shim_wire.h"
+#include "service/communicator/rank_port.h"
+#include "service/frontend/buffer_registry.h"
+
+namespace mccs {
+
+// Sends and receives of one rank in one group: an all-to-all of 65,536 ranks by single messages.
+inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
+
+// Whose call it is.
+struct Caller {
+  Rank rank;
+  int ranks = 0;  // of the communicator
+};
+
+struct HeldCollective : PostedOperation {
+  BufferHold input_hold, output_hold, scalar_hold;
+};
+
+struct HeldMessage : PostedMessage {
+  BufferHold hold;
+};
+
+// kInvalidArgument for what no call says, whatever memory there is. REQUIRES: a kOperation record.
+absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller);
+
+// REQUIRES: CheckCall was ok. Errors: as of BufferRegistry::Resolve.
+absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
+                                                 const Caller& caller,
+                                                 const BufferRegistry& buffers);
+absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
+                                           const BufferRegistry& buffers);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_FRONTEND_POSTED_CALL_H_

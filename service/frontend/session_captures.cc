@@ -1,0 +1,28 @@
+// The part of a Session that hears of work captured into CUDA graphs.
+#include <optional>
+
+#include "service/frontend/session.h"
+#include "service/frontend/session_reply.h"
+
+namespace mccs {
+
+absl::Status Session::HandleCaptureWork(const wire::CaptureWork& request) {
+  absl::StatusOr<RankSlot*> slot = ParentSlot(request.comm_handle);
+  std::optional<absl::Status> outcome;
+  if (slot.ok()) {
+    outcome = (*slot)->endpoint->captured().Add(request.capture, request.record);
+    env_.communicators->Kick((*slot)->endpoint->communicator);  // It watches the slots from now on.
+  } else if ((request.record.flags & wire::kMoreInGroup) == 0) {
+    outcome = slot.status();
+  }
+  return outcome.has_value() ? SendDone(request.header.request, *outcome) : absl::OkStatus();
+}
+
+// Of a communicator that has ended, nothing is left to let go of.
+absl::Status Session::HandleReleaseCapture(const wire::ReleaseCapture& request) {
+  const auto slot = ranks_.find(request.comm_handle);
+  if (slot != ranks_.end()) slot->second.endpoint->captured().Release(request.capture);
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

@@ -1,0 +1,114 @@
+// Work that is captured into CUDA graphs.
+//
+// A captured group is told to the daemon once, while it is captured. What the graph gets is three
+// word operations per stream: clear "done", write "ready", wait for "done" (proto/shim_wire.h). A
+// replay makes no call into this library.
+//
+// The graph holds a CaptureLease, as a user object: when the last graph that was made of the
+// capture is gone, so is the lease, and with it the daemon's part and the slots.
+#ifndef MCCS_SHIM_CAPTURED_WORK_H_
+#define MCCS_SHIM_CAPTURED_WORK_H_
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/shim_wire.h"
+#include "shim/driver_api.h"
+#include "shim/fence.h"
+#include "shim/session.h"
+
+namespace mccs::shim {
+
+// The capture that a stream is part of; id 0: none.
+struct StreamCapture {
+  unsigned long long id = 0;
+  CUgraph graph = nullptr;
+};
+// Errors: kUnknown where the capture has become invalid, or the driver cannot tell.
+absl::StatusOr<StreamCapture> CaptureOf(const DriverApi& driver, CUstream stream);
+
+// Which captured slots of one communicator are free. THREAD: any.
+class CapturedSlots {
+ public:
+  std::optional<uint32_t> Take();
+  void GiveBack(uint32_t slot);
+
+ private:
+  std::mutex mutex_;
+  uint32_t fresh_ = 0;  // from here on none was ever taken
+  std::vector<uint32_t> free_;
+};
+
+// Where a stream of a captured group says that it has come.
+struct CapturedPlace {
+  uint32_t slot = 0;
+  uint32_t group = 0;  // within the slot, from 1
+};
+
+// One communicator's part of one capture.
+// LIFETIME: as long as a graph may be replayed; it may outlive communicator and session. THREAD:
+// under the communicator's submit lock; its end in any thread, also where no CUDA function may be
+// called.
+class CaptureLease {
+ public:
+  CaptureLease(const std::shared_ptr<Session>& session, std::shared_ptr<CapturedSlots> slots,
+               uint32_t comm_handle);
+  ~CaptureLease();
+  CaptureLease(const CaptureLease&) = delete;
+  CaptureLease& operator=(const CaptureLease&) = delete;
+
+  uint64_t number() const { return number_; }
+  // For the next group on the stream with this key; the same again until Took. nullopt: all slots
+  // are in use.
+  std::optional<CapturedPlace> PlaceOf(uint64_t stream_key);
+  // The buffers that the call names are used, as long as this lives, though no call names them.
+  // REQUIRES: the session is there.
+  void Keep(const wire::WorkRecord& record);
+  // The daemon has accepted a group at this place of the stream.
+  void Took(uint64_t stream_key) { ++places_.at(stream_key).group; }
+
+ private:
+  const std::weak_ptr<Session> session_;  // whose end calls CUDA
+  const std::shared_ptr<CapturedSlots> slots_;
+  const uint32_t comm_handle_;
+  const uint64_t number_;
+  std::map<uint64_t, CapturedPlace> places_;  // of the next group, by stream
+  std::map<uint32_t, AddressRange> kept_;     // by the daemon's name of the buffer
+};
+
+// All captures of one communicator. THREAD: under its submit lock.
+class Captures {
+ public:
+  Captures(std::shared_ptr<Session> session, uint32_t comm_handle)
+      : session_(std::move(session)), comm_handle_(comm_handle) {}
+
+  // The lease of this capture; made and given to its graph when it is the first.
+  absl::StatusOr<std::shared_ptr<CaptureLease>> LeaseOf(const StreamCapture& capture);
+  // Some graph can still be replayed.
+  bool alive() const;
+
+ private:
+  const std::shared_ptr<Session> session_;
+  const uint32_t comm_handle_;
+  const std::shared_ptr<CapturedSlots> slots_ = std::make_shared<CapturedSlots>();
+  std::map<unsigned long long, std::weak_ptr<CaptureLease>> leases_;  // by CUDA's id
+};
+
+// The word operations of a captured group on one of its streams: before all other communicators'
+// waits, and after all their "ready".
+absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
+                          const CapturedPlace& place);
+absl::Status CaptureWait(const DriverApi& driver, const FencePage& page, CUstream stream,
+                         const CapturedPlace& place);
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_CAPTURED_WORK_H_

@@ -1,0 +1,367 @@
+// Work captured into CUDA graphs, replayed through production daemons over a simulated clock and
+// network. The test is the streams: it writes what their nodes write.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 60;
+constexpr size_t kBytes = 1 << 20;
+constexpr uint64_t kElements = kBytes / sizeof(float);
+
+class Graphs {
+ public:
+  Graphs(SimWorld& world, SimJob& job) : world_(world), job_(job) {}
+
+  // Captures the calls on rank r; false when the daemon refuses them.
+  bool Capture(int r, const SimPlace& place, const std::vector<SimCall>& calls) {
+    SimRank& rank = job_.rank(r);
+    job_.tenant(r).Capture(rank, place, calls);
+    return world_.RunUntil([&] { return rank.captured; }) &&
+           rank.capture_status.error == wire::ErrorClass::kNone;
+  }
+  bool CaptureAll(const SimPlace& place, OpKind kind, uint64_t count, uint64_t at = 0) {
+    bool all = true;
+    for (int r = 0; r < job_.ranks(); ++r) {
+      all &= Capture(r, place, {job_.CallOf(r, kind, count, at)});
+    }
+    return all;
+  }
+  void ReplayAll(const SimPlace& place) {
+    for (int r = 0; r < job_.ranks(); ++r) SimTenant::Replay(job_.rank(r), place);
+  }
+  bool AllReplayed(const SimPlace& place) {
+    bool all = true;
+    for (int r = 0; r < job_.ranks(); ++r) all &= SimTenant::Replayed(job_.rank(r), place);
+    return all;
+  }
+  bool AnyFailed() {
+    bool any = false;
+    for (int r = 0; r < job_.ranks(); ++r) any |= job_.rank(r).failed();
+    return any;
+  }
+  bool RunReplay(const SimPlace& place) {
+    ReplayAll(place);
+    return world_.RunUntil([&] { return AllReplayed(place) || AnyFailed(); }) && !AnyFailed();
+  }
+
+ private:
+  SimWorld& world_;
+  SimJob& job_;
+};
+
+TEST(SimGraphs, ReplaysGiveWhatCallsGive) {
+  for (const std::vector<int>& layout : {std::vector<int>{0}, {0, 0, 0}, {0, 1}, {0, 1, 0, 1, 2}}) {
+    SimWorld world({.seed = 4, .hosts = 3, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    Graphs graphs(world, job);
+    const SimPlace place{.capture = 1, .slot = 0};
+    ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 10'000));
+    for (int i = 0; i < 3; ++i) {
+      job.Fill(kElements);
+      ASSERT_TRUE(graphs.RunReplay(place));
+      EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 10'000), 0u);
+    }
+  }
+}
+
+// ---- Posted and captured work in any mix --------------------------------------------------------
+
+// One thing that a stream does, on every rank.
+struct Item {
+  bool captured = false;
+  int graph = 0;          // captured
+  uint64_t sequence = 0;  // posted: its number in the ring
+};
+
+struct Posted {
+  uint32_t stream = 0;
+  uint64_t count = 0;
+};
+
+// A program: two streams, each with its items in order. What is posted has one order over both.
+struct Program {
+  std::vector<uint64_t> graph_counts;  // all-reduce of so many elements, by graph
+  std::vector<Posted> posted;          // by sequence - 1
+  std::vector<Item> streams[2];
+};
+
+Program MakeProgram(std::mt19937_64& random) {
+  Program program;
+  const size_t graphs = 1 + random() % 4;
+  uint64_t count = 10;  // every one another, so that calls that do not belong together are found
+  for (size_t g = 0; g < graphs; ++g) program.graph_counts.push_back(count += 1 + random() % 500);
+  for (int n = 0; n < 30; ++n) {
+    const size_t stream = random() % 2;
+    if (random() % 2 == 0) {
+      program.posted.push_back({static_cast<uint32_t>(stream), count += 1 + random() % 500});
+      program.streams[stream].push_back(
+          {.captured = false, .graph = 0, .sequence = program.posted.size()});
+    } else if (const size_t graph = random() % graphs; graph % 2 == stream) {
+      program.streams[stream].push_back({.captured = true, .graph = static_cast<int>(graph)});
+    }
+  }
+  return program;
+}
+
+SimPlace PlaceOf(int graph) {
+  return {.capture = 1 + static_cast<uint64_t>(graph), .slot = static_cast<uint32_t>(graph)};
+}
+
+// One stream of one rank.
+struct Progress {
+  size_t next = 0;
+  bool reached = false;
+};
+
+// Moves stream `s` by at most one step.
+void Step(SimRank& rank, uint32_t s, const std::vector<Item>& items, Progress& progress) {
+  if (progress.next == items.size()) return;
+  const Item& item = items[progress.next];
+  if (!std::exchange(progress.reached, true)) {
+    if (item.captured) SimTenant::Replay(rank, PlaceOf(item.graph));
+    if (!item.captured) SimTenant::Reach(rank, s, item.sequence);
+    return;
+  }
+  const bool done =
+      item.captured ? SimTenant::Replayed(rank, PlaceOf(item.graph)) : rank.done() >= item.sequence;
+  if (!done) return;
+  ++progress.next;
+  progress.reached = false;
+}
+
+TEST(SimGraphs, AnyMixOfReplaysAndCallsOnTwoStreamsRunsInOneOrderOnAllHosts) {
+  const std::vector<std::vector<int>> layouts = {{0, 1}, {0, 0, 1, 1}, {0, 1, 2}, {0, 1, 0, 2, 2}};
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, layouts[random() % layouts.size()], kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    Graphs graphs(world, job);
+    const Program program = MakeProgram(random);
+    for (size_t g = 0; g < program.graph_counts.size(); ++g) {
+      ASSERT_TRUE(graphs.CaptureAll(PlaceOf(static_cast<int>(g)), OpKind::kAllReduce,
+                                    program.graph_counts[g]));
+    }
+    // The calls are made at once, as a program does that waits for nothing; streams come to them.
+    for (int r = 0; r < job.ranks(); ++r) {
+      for (const Posted& posted : program.posted) {
+        SimCall call = job.CallOf(r, OpKind::kAllReduce, posted.count, 50'000);
+        call.stream = posted.stream;
+        job.tenant(r).Post(job.rank(r), call, /*reached=*/false);
+      }
+    }
+    std::vector<Progress> progress(static_cast<size_t>(job.ranks()) * 2);
+    const auto finished = [&] {
+      for (size_t i = 0; i < progress.size(); ++i) {
+        if (progress[i].next < program.streams[i % 2].size()) return false;
+      }
+      return true;
+    };
+    for (int turn = 0; turn < 20'000 && !finished() && !graphs.AnyFailed(); ++turn) {
+      for (size_t i = 0; i < progress.size(); ++i) {
+        if (random() % 3 != 0) continue;
+        Step(job.rank(static_cast<int>(i / 2)), static_cast<uint32_t>(i % 2),
+             program.streams[i % 2], progress[i]);
+      }
+      world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerUs);
+    }
+    ASSERT_FALSE(graphs.AnyFailed()) << job.rank(0).failure();
+    ASSERT_TRUE(finished());
+  }
+}
+
+// ---- Late, mismatched, abandoned ----------------------------------------------------------------
+
+TEST(SimGraphs, AHostThatCapturesLateIsWaitedFor) {
+  SimWorld world({.seed = 6, .network = {}});
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kElements);
+  Graphs graphs(world, job);
+  const SimPlace place{.capture = 1, .slot = 0};
+  ASSERT_TRUE(graphs.Capture(0, place, {job.CallOf(0, OpKind::kAllReduce, 1000)}));
+  SimTenant::Replay(job.rank(0), place);
+  world.RunFor(5 * kNsPerMs);
+  EXPECT_FALSE(SimTenant::Replayed(job.rank(0), place));
+  ASSERT_TRUE(graphs.Capture(1, place, {job.CallOf(1, OpKind::kAllReduce, 1000)}));
+  world.RunFor(5 * kNsPerMs);
+  SimTenant::Replay(job.rank(1), place);
+  ASSERT_TRUE(world.RunUntil([&] { return graphs.AllReplayed(place); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+TEST(SimGraphs, CapturedCallsThatDoNotFitAreNamedOnBothHosts) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
+    SimWorld world({.seed = 5, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    Graphs graphs(world, job);
+    const SimPlace place{.capture = 1, .slot = 0};
+    for (int r : {0, 1}) {
+      ASSERT_TRUE(graphs.Capture(
+          r, place, {job.CallOf(r, OpKind::kAllReduce, 1000 + static_cast<uint64_t>(r))}));
+    }
+    graphs.ReplayAll(place);
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("calls do not fit together"));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(graphs.AllReplayed(place)) << "nobody waits";
+      graphs.ReplayAll(place);
+    }
+  }
+}
+
+TEST(SimGraphs, AbandonedCapturesAndReleasedOnesLeaveTheDaemonAsleep) {
+  SimWorld world({.seed = 7, .network = {}});
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  Graphs graphs(world, job);
+  world.RunFor(kNsPerSec);
+  EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kSleep);
+  const SimPlace place{.capture = 3, .slot = 0};
+  ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
+  ASSERT_TRUE(graphs.RunReplay(place));
+  world.RunFor(kNsPerSec);
+  EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kBackOff) << "no bell rings at a replay";
+  EXPECT_EQ(world.host(0).controller().reports.begin()->second.captured_groups, 1u);
+  for (int r : {0, 1}) job.tenant(r).ReleaseCapture(job.rank(r), 3);
+  world.RunFor(kNsPerSec);
+  EXPECT_EQ(world.host(0).daemon().urgency(), Urgency::kSleep);
+}
+
+// ---- Messages -----------------------------------------------------------------------------------
+
+TEST(SimGraphs, MessagesArriveAtEachReplay) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0, 0}, {0, 1, 2}, {0, 1, 1}}) {
+    SimWorld world({.seed = 9, .hosts = 3, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    Graphs graphs(world, job);
+    const SimPlace place{.capture = 1, .slot = 0};
+    const int ranks = job.ranks();
+    for (int r = 0; r < ranks; ++r) {
+      ASSERT_TRUE(graphs.Capture(
+          r, place,
+          {job.CallOf(r, {.sends = true, .peer = (r + 1) % ranks, .at = 7, .count = 40'000}),
+           job.CallOf(r, {.sends = false, .peer = (r + ranks - 1) % ranks, .count = 40'000})}));
+    }
+    for (int i = 0; i < 3; ++i) {
+      job.Fill(kElements);
+      ASSERT_TRUE(graphs.RunReplay(place));
+      uint64_t wrong = 0;
+      for (int r = 0; r < ranks; ++r) {
+        for (uint64_t e = 0; e < 40'000; ++e) {
+          wrong += job.output(r, e) != SimJob::InputValue((r + ranks - 1) % ranks, e + 7);
+        }
+      }
+      EXPECT_EQ(wrong, 0u);
+    }
+  }
+}
+
+// ---- The end ------------------------------------------------------------------------------------
+
+TEST(SimGraphs, ADaemonThatDiesReleasesTheReplaysOfTheOthers) {
+  SimWorld world({.seed = 11, .network = {}});
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  Graphs graphs(world, job);
+  const SimPlace place{.capture = 1, .slot = 0};
+  ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
+  graphs.ReplayAll(place);
+  world.RunFor(200 * kNsPerUs);
+  world.host(1).Kill(world.network());
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+  EXPECT_TRUE(SimTenant::Replayed(job.rank(0), place));
+  SimTenant::Replay(job.rank(0), place);
+  EXPECT_TRUE(SimTenant::Replayed(job.rank(0), place)) << "a later one falls through at once";
+}
+
+TEST(SimGraphs, AnAbortInTheMiddleOfAReplayReleasesTheOtherRank) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    Graphs graphs(world, job);
+    const SimPlace place{.capture = 1, .slot = 0};
+    ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, kElements));
+    SimTenant::Replay(job.rank(0), place);
+    if (random() % 2 == 0) SimTenant::Replay(job.rank(1), place);
+    world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+    job.tenant(1).Abort(job.rank(1));
+    ASSERT_TRUE(world.RunUntil(
+        [&] { return job.rank(1).ended && SimTenant::Replayed(job.rank(0), place); }));
+    EXPECT_TRUE(SimTenant::Replayed(job.rank(1), place));
+  }
+}
+
+TEST(SimGraphs, AReplayAfterARankWasDestroyedFailsWithItsName) {
+  for (const std::vector<int>& layout : {std::vector<int>{0, 0}, {0, 1}}) {
+    SimWorld world({.seed = 12, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    Graphs graphs(world, job);
+    const SimPlace place{.capture = 1, .slot = 0};
+    ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
+    ASSERT_TRUE(graphs.RunReplay(place));
+    job.tenant(1).Destroy(job.rank(1));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).ended; }));
+    SimTenant::Replay(job.rank(1), place);
+    EXPECT_TRUE(SimTenant::Replayed(job.rank(1), place)) << "its page is nobody's any more";
+    SimTenant::Replay(job.rank(0), place);
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("rank 1"));
+    EXPECT_TRUE(SimTenant::Replayed(job.rank(0), place));
+  }
+}
+
+TEST(SimGraphs, DestroyWaitsForAReplayThatIsUnderWay) {
+  SimWorld world({.seed = 13, .network = {}});
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kElements);
+  Graphs graphs(world, job);
+  const SimPlace place{.capture = 1, .slot = 0};
+  ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
+  graphs.ReplayAll(place);
+  world.RunFor(kNsPerUs);
+  for (int r : {0, 1}) job.tenant(r).Destroy(job.rank(r));
+  ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
+  EXPECT_FALSE(graphs.AnyFailed());
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+TEST(SimGraphs, AReplayThatOthersHaveNotReachedIsNamed) {
+  SimWorld world({.seed = 14, .network = {}});
+  SimJob job(world, {0, 0, 1}, kBytes);
+  ASSERT_TRUE(job.Form());
+  Graphs graphs(world, job);
+  const SimPlace place{.capture = 1, .slot = 0};
+  ASSERT_TRUE(graphs.CaptureAll(place, OpKind::kAllReduce, 1000));
+  for (int r : {0, 1}) SimTenant::Replay(job.rank(r), place);
+  world.RunFor(15 * kNsPerSec);
+  EXPECT_TRUE(world.host(0).log().Contains("ranks 0, 1 wait for rank 2"));
+  EXPECT_TRUE(world.host(0).log().Contains("captured"));
+  SimTenant::Replay(job.rank(2), place);
+  EXPECT_TRUE(world.RunUntil([&] { return graphs.AllReplayed(place); }));
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,198 @@
+// Who may start what when: a leader and members, with the test as the hosts in between.
+#include "service/communicator/decided_order.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+// What was written to the wire, message by message.
+std::vector<peer::Message> Said(FakeWire& wire) {
+  std::vector<peer::Message> messages;
+  size_t at = 0;
+  while (at < wire.written.size()) {
+    uint32_t length;
+    std::memcpy(&length, wire.written.data() + at, sizeof(length));
+    length = ntohl(length);
+    EXPECT_TRUE(
+        messages.emplace_back().ParseFromString(wire.written.substr(at + sizeof(length), length)));
+    at += sizeof(length) + length;
+  }
+  wire.written.clear();
+  return messages;
+}
+
+StarMessage From(int host, const peer::Message& message) { return {HostIndex(host), message}; }
+
+peer::Message Wanted() {
+  peer::Message message;
+  message.mutable_order_wanted();
+  return message;
+}
+peer::Message Asked() {
+  peer::Message message;
+  message.mutable_order_asked();
+  return message;
+}
+peer::Message StartedUpTo(uint64_t operation) {
+  peer::Message message;
+  message.mutable_order_started()->set_operation(operation);
+  return message;
+}
+peer::Message BeginsAfter(uint64_t operation) {
+  peer::Message message;
+  message.mutable_order_begins()->set_after(operation);
+  return message;
+}
+peer::Message Next(uint64_t operation, uint64_t captured) {
+  peer::Message message;
+  message.mutable_order_next()->set_operation(operation);
+  message.mutable_order_next()->set_captured(captured);
+  return message;
+}
+
+class LeaderTest : public testing::Test {
+ protected:
+  LeaderTest() {
+    for (int host : {1, 2}) {
+      auto wire = std::make_shared<FakeWire>();
+      star_.Accept(std::make_unique<FakeConnection>(wire));
+      peer::Message hello;
+      hello.mutable_hello()->set_host_index(host);
+      wire->Say(hello);
+      star_.Poll();
+      wires_.push_back(std::move(wire));
+    }
+  }
+  bool Hear(int host, const peer::Message& message) {
+    const auto heard = order_.Hear(From(host, message));
+    return heard.ok() && *heard;
+  }
+
+  Star star_{HostIndex(0), 3};
+  std::vector<std::shared_ptr<FakeWire>> wires_;
+  DecidedOrder order_{&star_, 3};
+};
+
+TEST_F(LeaderTest, SaysNothingWhileNobodyReplays) {
+  for (uint64_t n = 1; n <= 5; ++n) {
+    ASSERT_TRUE(order_.Allows(n, kPosted));
+    EXPECT_FALSE(order_.Allows(n, 1));
+    order_.Started(n, kPosted);
+    order_.Poll();
+  }
+  for (const auto& wire : wires_) EXPECT_TRUE(wire->written.empty());
+}
+
+TEST_F(LeaderTest, HoldsEverybodyAndGoesOnFromTheHighest) {
+  order_.Started(1, kPosted);
+  order_.Want();
+  order_.Want();
+  for (const auto& wire : wires_) {
+    const auto said = Said(*wire);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_TRUE(said[0].has_order_asked());
+  }
+  EXPECT_FALSE(order_.Allows(2, kPosted));
+  EXPECT_TRUE(Hear(1, StartedUpTo(3)));
+  EXPECT_FALSE(order_.Poll());
+  EXPECT_TRUE(Hear(2, StartedUpTo(0)));
+  EXPECT_TRUE(order_.Poll());
+  EXPECT_EQ(Said(*wires_[0]).at(0).order_begins().after(), 3u);
+  for (uint64_t n : {2u, 3u}) {  // what another host has started
+    EXPECT_FALSE(order_.Allows(n, 1));
+    ASSERT_TRUE(order_.Allows(n, kPosted));
+    order_.Started(n, kPosted);
+  }
+  EXPECT_TRUE(Said(*wires_[0]).empty());
+  EXPECT_TRUE(order_.Allows(4, kPosted));
+  ASSERT_TRUE(order_.Allows(4, 1));
+  order_.Started(4, 1);
+  const auto said = Said(*wires_[0]);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].order_next().operation(), 4u);
+  EXPECT_EQ(said[0].order_next().captured(), 1u);
+}
+
+TEST_F(LeaderTest, AMembersWishIsEnough) {
+  EXPECT_TRUE(Hear(2, Wanted()));
+  EXPECT_TRUE(Hear(1, Wanted()));
+  ASSERT_EQ(Said(*wires_[0]).size(), 1u) << "asked once";
+}
+
+TEST_F(LeaderTest, DoesNotWaitForAHostThatTookItsLeave) {
+  order_.Want();
+  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
+  star_.Excuse(HostIndex(2));
+  EXPECT_TRUE(order_.Poll());
+}
+
+TEST_F(LeaderTest, AnswersThatNobodyAskedForAreRefused) {
+  EXPECT_FALSE(order_.Hear(From(1, StartedUpTo(1))).ok());
+  EXPECT_FALSE(order_.Hear(From(1, Asked())).ok());
+  EXPECT_FALSE(order_.Hear(From(1, Next(1, 0))).ok());
+  EXPECT_FALSE(Hear(1, peer::Message())) << "not meant for the order";
+}
+
+class MemberTest : public testing::Test {
+ protected:
+  bool Hear(const peer::Message& message) {
+    const auto heard = order_.Hear(From(0, message));
+    return heard.ok() && *heard;
+  }
+
+  Star star_{HostIndex(1), HostIndex(0), 3, nullptr};
+  DecidedOrder order_{&star_, 3};
+};
+
+TEST_F(MemberTest, FollowsTheLeaderOneByOne) {
+  order_.Started(1, kPosted);
+  EXPECT_TRUE(Hear(Asked()));
+  EXPECT_FALSE(order_.Allows(2, kPosted));
+  EXPECT_TRUE(Hear(BeginsAfter(2)));
+  ASSERT_TRUE(order_.Allows(2, kPosted));
+  EXPECT_TRUE(Hear(Next(3, 7)));
+  EXPECT_TRUE(Hear(Next(4, 0)));
+  order_.Started(2, kPosted);
+  EXPECT_FALSE(order_.Allows(3, kPosted));
+  EXPECT_FALSE(order_.Allows(3, 6));
+  ASSERT_TRUE(order_.Allows(3, 7));
+  order_.Started(3, 7);
+  ASSERT_TRUE(order_.Allows(4, kPosted));
+  order_.Started(4, kPosted);
+  EXPECT_FALSE(order_.Allows(5, kPosted));
+}
+
+TEST_F(MemberTest, ALeaderThatMakesNoSenseIsFoundOut) {
+  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(1))).ok());
+  EXPECT_FALSE(order_.Hear(From(2, Asked())).ok()) << "not the leader";
+  order_.Started(5, kPosted);
+  EXPECT_TRUE(Hear(Asked()));
+  EXPECT_FALSE(order_.Hear(From(0, Asked())).ok());
+  EXPECT_FALSE(order_.Hear(From(0, Next(6, 1))).ok());
+  EXPECT_FALSE(order_.Hear(From(0, BeginsAfter(4))).ok()) << "before what runs already";
+  EXPECT_TRUE(Hear(BeginsAfter(5)));
+  EXPECT_FALSE(order_.Hear(From(0, Next(7, 1))).ok());
+  EXPECT_TRUE(Hear(Next(6, 1)));
+  EXPECT_FALSE(order_.Hear(From(0, Next(6, 1))).ok());
+}
+
+TEST(DecidedOrder, OneHostDecidesForItself) {
+  DecidedOrder order(nullptr, 1);
+  order.Want();
+  EXPECT_TRUE(order.Allows(1, 3));
+  order.Started(1, 3);
+  EXPECT_TRUE(order.Allows(2, kPosted));
+  EXPECT_FALSE(order.Poll());
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,231 @@
+// Captured groups with a test at the tenant's end: it says what is captured, and is the streams.
+#include "service/frontend/captured_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "tests/unit/frontend/rank_endpoint_fixture.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class CapturedGroupsTest : public RankEndpointTest {
+ protected:
+  // A record of a group on (slot, group).
+  wire::WorkRecord At(uint32_t slot, uint64_t group, wire::WorkRecord record, bool more = false) {
+    record.ready_slot = slot;
+    record.ready_value = group;
+    record.flags = more ? wire::kMoreInGroup : wire::kNoFlags;
+    return record;
+  }
+  wire::WorkRecord Send(int peer) {
+    wire::WorkRecord record = Call(1);
+    record.op = OpKind::kSend;
+    record.root_or_peer = peer;
+    return record;
+  }
+  absl::Status Add(uint64_t capture, const wire::WorkRecord& record) {
+    const auto status = groups().Add(capture, record);
+    EXPECT_TRUE(status.has_value());
+    return status.value_or(absl::UnknownError("more to come"));
+  }
+  // What a replay's streams write.
+  void Reach(uint32_t slot, uint32_t group) {
+    auto* low = reinterpret_cast<uint32_t*>(&page().captured_done[slot].value);
+    std::atomic_ref(*low).store(0);
+    page().captured_ready[slot].store(group);
+  }
+  // What they wait for.
+  bool Done(uint32_t slot) {
+    return static_cast<int64_t>(page().captured_done[slot].value.load() - 1) >= 0;
+  }
+  uint64_t NextKey(uint64_t after = 0) {
+    const auto key = endpoint_->NextCaptured(after);
+    EXPECT_TRUE(key.ok()) << key.status();
+    return key.value_or(0);
+  }
+  CapturedGroups& groups() { return endpoint_->captured(); }
+};
+
+TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
+  ASSERT_TRUE(Add(1, At(5, 1, Call(1))).ok());
+  EXPECT_EQ(NextKey(), 0u);
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 1u);
+  for (int i = 0; i < 3; ++i) {
+    Reach(5, 1);
+    ASSERT_EQ(NextKey(), 1u);
+    EXPECT_TRUE(endpoint_->HasCaptured());
+    const PostedOperation* call = endpoint_->Captured(1);
+    ASSERT_NE(call, nullptr);
+    EXPECT_EQ(call->kind, OpKind::kAllReduce);
+    EXPECT_EQ(call->input, memory_.data());
+    EXPECT_FALSE(Done(5));
+    endpoint_->CompleteCaptured(1);
+    EXPECT_TRUE(Done(5));
+    EXPECT_EQ(page().captured_ready[5].load(), 0u);
+    EXPECT_EQ(NextKey(), 0u);
+  }
+}
+
+TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
+  EXPECT_FALSE(groups().Add(1, At(0, 1, Call(1), true)).has_value());
+  ASSERT_TRUE(Add(1, At(0, 1, Call(2))).ok());  // 1 and 2, one group
+  ASSERT_TRUE(Add(1, At(0, 2, Send(2))).ok());  // none
+  ASSERT_TRUE(Add(2, At(1, 1, Call(1))).ok());  // 3
+  Reach(1, 1);
+  Reach(0, 1);
+  EXPECT_EQ(NextKey(), 1u);
+  EXPECT_EQ(NextKey(1), 3u);
+  EXPECT_EQ(endpoint_->Captured(2), nullptr) << "behind the first of its group";
+  endpoint_->CompleteCaptured(1);
+  EXPECT_FALSE(Done(0));
+  EXPECT_NE(endpoint_->Captured(2), nullptr);
+  endpoint_->CompleteCaptured(3);
+  endpoint_->CompleteCaptured(2);
+  EXPECT_TRUE(Done(0) && Done(1));
+}
+
+TEST_F(CapturedGroupsTest, AGroupOverSeveralStreamsWaitsForAllOfThem) {
+  wire::WorkRecord fence = At(7, 1, Fence(7, 1), true);
+  EXPECT_FALSE(groups().Add(1, fence).has_value());
+  ASSERT_TRUE(Add(1, At(3, 1, Call(1))).ok());
+  Reach(3, 1);
+  EXPECT_EQ(NextKey(), 0u);
+  Reach(7, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  endpoint_->CompleteCaptured(1);
+  EXPECT_TRUE(Done(3) && Done(7));
+}
+
+TEST_F(CapturedGroupsTest, MessagesAreTakenBesideTheRing) {
+  EXPECT_FALSE(groups().Add(1, At(0, 1, Send(2), true)).has_value());
+  ASSERT_TRUE(Add(1, At(0, 1, Send(3))).ok());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(*endpoint_->TakeMessage(), nullptr);
+    Reach(0, 1);
+    const PostedMessage* first = *endpoint_->TakeMessage();
+    const PostedMessage* second = *endpoint_->TakeMessage();
+    ASSERT_TRUE(first != nullptr && second != nullptr);
+    EXPECT_EQ(first->peer, Rank(2));
+    EXPECT_EQ(second->peer, Rank(3));
+    EXPECT_TRUE(endpoint_->HasMessages());
+    endpoint_->CompleteMessage(*second);
+    EXPECT_FALSE(Done(0));
+    endpoint_->CompleteMessage(*first);
+    EXPECT_TRUE(Done(0));
+    EXPECT_FALSE(endpoint_->HasMessages());
+  }
+}
+
+TEST_F(CapturedGroupsTest, PoisonOutlivesEveryReplay) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  Reach(0, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  endpoint_->Fail(absl::InternalError("broken"));
+  EXPECT_TRUE(Done(0));
+  endpoint_->CompleteCaptured(1);  // what ran to its end all the same
+  for (int i = 0; i < 3; ++i) {
+    Reach(0, 1);
+    EXPECT_TRUE(Done(0));
+  }
+}
+
+TEST_F(CapturedGroupsTest, WhenTheRankIsLetGoLaterReplaysDoNotWait) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  endpoint_->LetGo();
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
+  Reach(0, 1);
+  EXPECT_TRUE(Done(0));
+  EXPECT_EQ(page().failure.error.load(), 0u);
+}
+
+TEST_F(CapturedGroupsTest, AReleasedCaptureIsForgottenAndItsSlotsAreFreeAgain) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot is another capture's";
+  groups().Release(1);
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
+  page().captured_ready[0].store(1);  // left behind
+  ASSERT_TRUE(Add(2, At(0, 1, Call(1))).ok());
+  EXPECT_EQ(NextKey(), 0u);
+  Reach(0, 1);
+  EXPECT_EQ(NextKey(), 2u) << "keys are not used twice";
+}
+
+TEST_F(CapturedGroupsTest, AReleaseDuringAReplayWaitsForItsEnd) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  Reach(0, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  groups().Release(1);
+  ASSERT_NE(endpoint_->Captured(1), nullptr);
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 1u);
+  endpoint_->CompleteCaptured(1);
+  EXPECT_TRUE(Done(0));
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
+}
+
+TEST_F(CapturedGroupsTest, ABufferIsHeldWhileTheGroupRunsAndNotBetween) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  Reach(0, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  const auto released = buffers_->Release(BufferId(buffer_));
+  EXPECT_FALSE(released->expired());
+  endpoint_->CompleteCaptured(1);
+  EXPECT_TRUE(released->expired());
+  Reach(0, 1);
+  EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()), HasSubstr("freed"));
+}
+
+TEST_F(CapturedGroupsTest, WhatTheRingWouldRefuseIsRefusedAtTheCapture) {
+  auto refusal = [&](wire::WorkRecord record) {
+    const absl::Status status = Add(1, At(0, 1, record));
+    return std::string(status.message());
+  };
+  wire::WorkRecord record = Call(1);
+  record.count = 1 << 20;
+  EXPECT_THAT(refusal(record), HasSubstr("exceed buffer"));
+  record = Call(1);
+  record.op = static_cast<OpKind>(99);
+  EXPECT_THAT(refusal(record), HasSubstr("unknown kind 99"));
+  record = Send(kRanks);
+  EXPECT_THAT(refusal(record), HasSubstr("peer"));
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a refused group takes no number";
+}
+
+TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {
+  EXPECT_FALSE(Add(1, At(wire::kCapturedSlots, 1, Call(1))).ok());
+  EXPECT_FALSE(Add(1, At(0, 2, Call(1))).ok()) << "group 1 is missing";
+  EXPECT_FALSE(Add(1, At(0, 0, Call(1))).ok());
+  EXPECT_FALSE(Add(1, At(0, 1, Fence(0, 1))).ok()) << "no call";
+  wire::WorkRecord record = Call(1);
+  record.record = static_cast<wire::RecordKind>(9);
+  EXPECT_FALSE(Add(1, At(0, 1, record)).ok());
+  EXPECT_FALSE(groups().Add(1, At(0, 1, Call(1), true)).has_value());
+  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "another capture within the group";
+  EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
+}
+
+TEST_F(CapturedGroupsTest, SlotsThatShowNonsenseFailTheRank) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  page().captured_ready[9].store(4);  // nobody looks at it
+  EXPECT_EQ(NextKey(), 0u);
+  page().captured_ready[0].store(2);
+  EXPECT_THAT(std::string(endpoint_->NextCaptured(0).status().message()),
+              HasSubstr("shows group 2 of 1"));
+}
+
+TEST_F(CapturedGroupsTest, AGroupThatIsLaunchedWhileItRunsFailsTheRank) {
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
+  Reach(0, 1);
+  ASSERT_EQ(NextKey(), 1u);
+  Reach(0, 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(endpoint_->NextCaptured(0).status()));
+}
+
+}  // namespace
+}  // namespace mccs

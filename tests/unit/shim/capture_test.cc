@@ -1,0 +1,208 @@
+// Calls on streams that are captured into a CUDA graph: what the graph gets, what the daemon hears,
+// and what is given back.
+#include <algorithm>
+
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Both ranks of a communicator live in this process, each with a stream of its own.
+class CaptureTest : public ShimTest {
+ protected:
+  CaptureTest() {
+    MakeRanks(2);
+    for (int r = 0; r < 2; ++r) {
+      streams_.push_back(Stream());
+      data_.push_back(Buffer<int>({r + 1, 10 * (r + 1)}));
+    }
+  }
+  // The ranks' streams are empty when a test ends, and its graphs are gone.
+  ~CaptureTest() override {
+    for (CUgraph graph : graphs_) fake_cuda::DestroyGraph(graph);
+  }
+
+  ncclResult_t AllReduce(int rank, CUstream stream) {
+    const auto r = static_cast<size_t>(rank);
+    return ncclAllReduce(data_[r], data_[r], 2, ncclInt, ncclSum, comms_[r], stream);
+  }
+  void SetInputs() {
+    for (int r = 0; r < 2; ++r) data_[static_cast<size_t>(r)][0] = r + 1;
+  }
+  // One all-reduce per rank, each captured by a graph of its own.
+  void CaptureBoth() {
+    for (int r = 0; r < 2; ++r) {
+      const CUstream stream = streams_[static_cast<size_t>(r)];
+      fake_cuda::BeginCapture(stream);
+      ASSERT_EQ(AllReduce(r, stream), ncclSuccess) << LastError();
+      graphs_.push_back(fake_cuda::EndCapture(stream));
+    }
+  }
+  bool Replay() {
+    for (size_t r = 0; r < 2; ++r) fake_cuda::Launch(graphs_[r], streams_[r]);
+    return fake_cuda::Synchronize(streams_[0]) && fake_cuda::Synchronize(streams_[1]);
+  }
+  void DestroyGraphs() {
+    for (CUgraph graph : graphs_) fake_cuda::DestroyGraph(graph);
+    graphs_.clear();
+  }
+
+  std::vector<CUstream> streams_;
+  std::vector<int*> data_;
+  std::vector<CUgraph> graphs_;
+};
+
+TEST_F(CaptureTest, ReplaysRunWithoutACall) {
+  CaptureBoth();
+  EXPECT_EQ(data_[0][0], 1) << "a capture does nothing";
+  for (int i = 0; i < 5; ++i) {
+    SetInputs();
+    ASSERT_TRUE(Replay());
+    EXPECT_EQ(data_[0][0], 3);
+    EXPECT_EQ(data_[1][0], 3);
+  }
+  EXPECT_TRUE(daemon_.RecordsOf(0).empty()) << "the ring has nothing to do with it";
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 2);
+}
+
+TEST_F(CaptureTest, LaunchesInARowNeedNoWaitBetween) {
+  CaptureBoth();
+  data_[0][0] = data_[1][0] = 1;
+  for (int i = 0; i < 5; ++i) {
+    for (size_t r = 0; r < 2; ++r) fake_cuda::Launch(graphs_[r], streams_[r]);
+  }
+  ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]) && fake_cuda::Synchronize(streams_[1]));
+  EXPECT_EQ(data_[0][0], 32);
+}
+
+TEST_F(CaptureTest, CallsAndReplaysShareTheCommunicator) {
+  CaptureBoth();
+  for (int i = 0; i < 3; ++i) {
+    SetInputs();
+    ASSERT_TRUE(Replay());
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int r = 0; r < 2; ++r) {
+      ASSERT_EQ(AllReduce(r, streams_[static_cast<size_t>(r)]), ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]));
+    EXPECT_EQ(data_[0][0], 6);
+  }
+}
+
+// Otherwise two ranks on one stream, or on one hardware queue, block each other.
+TEST_F(CaptureTest, AllReadyWordsOfAGroupComeBeforeAnyWait) {
+  fake_cuda::BeginCapture(streams_[0]);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 2; ++r) ASSERT_EQ(AllReduce(r, streams_[0]), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  const auto nodes = fake_cuda::NodesOf(graphs_[0]);
+  ASSERT_EQ(nodes.size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(nodes[i].kind == fake_cuda::Queued::kWait, i >= 4) << i;
+  }
+  fake_cuda::Launch(graphs_[0], streams_[0]);
+  ASSERT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  EXPECT_EQ(data_[1][0], 3);
+}
+
+TEST_F(CaptureTest, AGroupOverTwoCapturedStreamsWaitsForBoth) {
+  const CUstream side = Stream();
+  fake_cuda::BeginCapture(streams_[0]);
+  fake_cuda::JoinCapture(side, streams_[0]);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (CUstream stream : {streams_[0], side}) ASSERT_EQ(AllReduce(0, stream), ncclSuccess);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(AllReduce(1, side), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 3 + 2) << "a fence for the side";
+  const auto nodes = fake_cuda::NodesOf(graphs_[0]);
+  EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(),
+                          [](const auto& n) { return n.kind == fake_cuda::Queued::kWait; }),
+            3);
+}
+
+TEST_F(CaptureTest, TheEndOfTheGraphGivesEverythingBack) {
+  CUdeviceptr last_slot = 0;
+  for (int i = 0; i < 3; ++i) {
+    CaptureBoth();
+    ASSERT_TRUE(Replay());
+    EXPECT_EQ(daemon_.CapturedGroupsOf(0), 1u);
+    const CUdeviceptr slot = fake_cuda::NodesOf(graphs_[0])[1].address;
+    EXPECT_TRUE(i == 0 || slot == last_slot) << "the slot was not used again";
+    last_slot = slot;
+    DestroyGraphs();
+    // The messages are on the socket; an answer to a later one says that they were read.
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    EXPECT_EQ(daemon_.CapturedGroupsOf(0), 0u);
+  }
+}
+
+TEST_F(CaptureTest, MoreGraphsThanSlotsAreRefusedWithAText) {
+  for (uint32_t i = 0; i <= wire::kCapturedSlots; ++i) {
+    fake_cuda::BeginCapture(streams_[0]);
+    const ncclResult_t result = AllReduce(0, streams_[0]);
+    graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+    ASSERT_EQ(result, i < wire::kCapturedSlots ? ncclSuccess : ncclSystemError);
+  }
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy graphs"));
+}
+
+TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
+  fake_cuda::BeginCapture(streams_[0]);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
+  EXPECT_EQ(AllReduce(0, streams_[1]), ncclInvalidUsage);
+  EXPECT_THAT(LastError(), HasSubstr("captured by the same CUDA graph"));
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  EXPECT_TRUE(fake_cuda::NodesOf(graphs_[0]).empty());
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCaptureWork), 0);
+}
+
+TEST_F(CaptureTest, ACaptureThatBeginsWithinAGroupIsRefused) {
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
+  fake_cuda::BeginCapture(streams_[0]);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  EXPECT_TRUE(daemon_.RecordsOf(0).empty());
+}
+
+TEST_F(CaptureTest, WhatTheDaemonRefusesIsNotCaptured) {
+  CaptureBoth();  // From here on the buffer is known: only the captured group is refused.
+  ASSERT_TRUE(Replay());
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidArgument);
+  fake_cuda::BeginCapture(streams_[0]);
+  EXPECT_EQ(AllReduce(0, streams_[0]), ncclInvalidArgument);
+  graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
+  EXPECT_TRUE(fake_cuda::NodesOf(graphs_.back()).empty());
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+}
+
+TEST_F(CaptureTest, ADeadDaemonReleasesReplaysNowAndLater) {
+  CaptureBoth();
+  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never comes
+  fake_cuda::Advance();
+  daemon_.Die();
+  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "later";
+}
+
+TEST_F(CaptureTest, AnAbortReleasesReplaysNowAndLater) {
+  CaptureBoth();
+  fake_cuda::Launch(graphs_[0], streams_[0]);
+  fake_cuda::Advance();
+  ASSERT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  comms_.erase(comms_.begin());
+  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  fake_cuda::Launch(graphs_[0], streams_[0]);
+  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+}
+
+}  // namespace
+}  // namespace mccs
