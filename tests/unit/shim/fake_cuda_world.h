@@ -43,6 +43,7 @@ struct World {
   std::map<uint64_t, Memory> memory;
   std::map<CUstream, std::vector<Stream>> streams;  // by handle; the last of a handle is alive
   std::vector<CUstream> free_handles;
+  std::deque<Event> events;  // also those that were destroyed: a stream may still come to one
   std::vector<std::vector<char>*> handles;
   unsigned long long next_id = 1;
   std::map<void*, size_t> registered;
