@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "service/communicator/departures.h"
 #include "tests/sim/sim_job.h"
 
 namespace mccs {
@@ -19,6 +20,8 @@ using testing::HasSubstr;
 constexpr uint64_t kSeeds = 60;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kElements = kBytes / sizeof(float);
+// A call that waits for a rank that left by a call of its own is told of it after a while.
+constexpr int64_t kLongerThanPatience = 2 * Departures::kPatienceNs;
 
 class Graphs {
  public:
@@ -306,8 +309,9 @@ TEST(SimGraphs, AnAbortInTheMiddleOfAReplayReleasesTheOtherRank) {
     if (random() % 2 == 0) SimTenant::Replay(job.rank(1), place);
     world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
     job.tenant(1).Abort(job.rank(1));
-    ASSERT_TRUE(world.RunUntil(
-        [&] { return job.rank(1).ended && SimTenant::Replayed(job.rank(0), place); }));
+    ASSERT_TRUE(
+        world.RunUntil([&] { return job.rank(1).ended && SimTenant::Replayed(job.rank(0), place); },
+                       kLongerThanPatience));
     EXPECT_TRUE(SimTenant::Replayed(job.rank(1), place));
   }
 }
@@ -326,7 +330,7 @@ TEST(SimGraphs, AReplayAfterARankWasDestroyedFailsWithItsName) {
     SimTenant::Replay(job.rank(1), place);
     EXPECT_TRUE(SimTenant::Replayed(job.rank(1), place)) << "its page is nobody's any more";
     SimTenant::Replay(job.rank(0), place);
-    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, kLongerThanPatience));
     EXPECT_THAT(job.rank(0).failure(), HasSubstr("rank 1"));
     EXPECT_TRUE(SimTenant::Replayed(job.rank(0), place));
   }
