@@ -239,11 +239,8 @@ absl::Status GroupWork::Register(Batch& batch) {
   }
   uint64_t sequence = 0;
   for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
+    SetPlace(batch, ++sequence, operations_[i]);
     message.record = operations_[i].record;
-    message.record.sequence = ++sequence;
-    message.record.ready_slot = batch.streams[0].slot;
-    message.record.ready_value = batch.streams[0].value;
-    message.record.flags = i == batch.last ? wire::kNoFlags : wire::kMoreInGroup;
     if (i != batch.last) daemon.Tell(message);
   }
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
@@ -328,10 +325,7 @@ bool GroupWork::PushSome(Batch& batch) {
   }
   while (!full && batch.next_operation != kEnd) {
     Operation& operation = operations_[batch.next_operation];
-    operation.record.sequence = side.ring.last_sequence() + 1;
-    operation.record.flags = operation.next == kEnd ? wire::kNoFlags : wire::kMoreInGroup;
-    operation.record.ready_slot = batch.streams[0].slot;
-    operation.record.ready_value = batch.streams[0].value;
+    SetPlace(batch, side.ring.last_sequence() + 1, operation);
     full = !side.ring.Write(operation.record);
     if (full) break;
     side.ring.NextSequence();
@@ -341,6 +335,13 @@ bool GroupWork::PushSome(Batch& batch) {
   if (wrote) batch.comm->NotifyDaemon();
   batch.broken = full && batch.comm->broken();
   return wrote;
+}
+
+void GroupWork::SetPlace(const Batch& batch, uint64_t sequence, Operation& operation) {
+  operation.record.sequence = sequence;
+  operation.record.flags = operation.next == kEnd ? wire::kNoFlags : wire::kMoreInGroup;
+  operation.record.ready_slot = batch.streams[0].slot;
+  operation.record.ready_value = batch.streams[0].value;
 }
 
 wire::WorkRecord GroupWork::MakeFence(const StreamUse& use, uint64_t sequence) {

@@ -92,6 +92,8 @@ class GroupWork {
   static void NotePosted(Batch& batch);
   absl::Status PushAll();
   bool PushSome(Batch& batch);
+  // Which call of its batch the record is, and what it waits for.
+  static void SetPlace(const Batch& batch, uint64_t sequence, Operation& operation);
   static wire::WorkRecord MakeFence(const StreamUse& use, uint64_t sequence);
   absl::Status AwaitDone(Batch& batch);
   absl::Status AwaitStreams() const;
