@@ -13,8 +13,6 @@
 namespace mccs::shim {
 namespace {
 
-constexpr int kMaxClusterSize = 8;
-
 static_assert(MCCS_NCCL_VENDOR_ID > 0 && MCCS_NCCL_VENDOR_ID < 1 << 24);
 static_assert(MCCS_CRITICALITY_BACKGROUND == static_cast<int>(Criticality::kBackground));
 static_assert(MCCS_CRITICALITY_NORMAL == static_cast<int>(Criticality::kNormal));

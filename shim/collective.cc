@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/diagnostics.h"
 #include "shim/error_text.h"
 #include "shim/group.h"
@@ -16,12 +17,6 @@ namespace mccs::shim {
 namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
-// An error of the caller's: "ncclAllReduce: …".
-template <typename... Parts>
-absl::Status Bad(const CollectiveCall& call, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(View(call.function), ": ", parts...));
-}
 
 // NCCL counts max before min; the wire has its own order.
 ReduceOp WireOp(int op) {
@@ -41,14 +36,14 @@ ReduceOp WireOp(int op) {
 
 absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) {
   if (call.payload.type < 0 || call.payload.type >= kDataTypes)
-    return Bad(call, "unknown datatype ", call.payload.type);
+    return Bad(call.function, "unknown datatype ", call.payload.type);
   if (HasRoot(call.kind) && (call.extras.root < 0 || call.extras.root >= comm.ranks())) {
-    return Bad(call, "root ", call.extras.root, " is not a rank of the communicator, which has ",
-               comm.ranks());
+    return Bad(call.function, "root ", call.extras.root,
+               " is not a rank of the communicator, which has ", comm.ranks());
   }
   if (IsMessage(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
-    return Bad(call, "peer ", call.extras.peer, " is not a rank of the communicator, which has ",
-               comm.ranks());
+    return Bad(call.function, "peer ", call.extras.peer,
+               " is not a rank of the communicator, which has ", comm.ranks());
   }
   return absl::OkStatus();
 }
@@ -65,14 +60,14 @@ absl::StatusOr<std::optional<PreMulSum>> CheckOperator(const CollectiveCall& cal
   if (!Reduces(call.kind) || (op >= 0 && op < ncclNumOps)) return std::nullopt;
   std::optional<PreMulSum> made = comm.operators().Find(op);
   if (!made) {
-    return Bad(call, "unknown reduction operator ", op,
+    return Bad(call.function, "unknown reduction operator ", op,
                " (an operator belongs to the communicator that it was created for, until "
                "ncclRedOpDestroy)");
   }
   const auto type = static_cast<DataType>(call.payload.type);
   if (made->type != type) {
-    return Bad(call, "reduction operator ", op, " was created for ", View(Name(made->type)),
-               ", the call is of ", View(Name(type)));
+    return Bad(call.function, "reduction operator ", op, " was created for ",
+               View(Name(made->type)), ", the call is of ", View(Name(type)));
   }
   return made;
 }
@@ -90,7 +85,7 @@ absl::StatusOr<SideBytes> MeasureSides(const CollectiveCall& call, const Communi
   uint64_t whole;
   if (__builtin_mul_overflow(uint64_t{call.payload.count}, size, &block) ||
       __builtin_mul_overflow(block, ranks, &whole)) {
-    return Bad(call, "count ", call.payload.count, " is more than any memory holds");
+    return Bad(call.function, "count ", call.payload.count, " is more than any memory holds");
   }
   const bool is_root = comm.rank() == call.extras.root;
   const Sides sides = SidesOf(call.kind, call.payload.count, ranks, is_root);
@@ -166,18 +161,15 @@ void SayCall(const CollectiveCall& call) {
 }
 
 absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
-  CommRef comm = Process::Get().handles().Find(call.comm);
-  if (!comm) {
-    return Bad(call, "comm is ", call.comm == nullptr ? "NULL" : "no communicator that is alive");
-  }
+  MCCS_ASSIGN_OR_RETURN(CommRef comm, FindCommunicator(call.function, call.comm));
   MCCS_RETURN_IF_ERROR(CheckScalars(call, *comm));
   MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   if (call.payload.count == 0 && !IsMessage(call.kind)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
-  if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call, "sendbuff is NULL");
-  if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call, "recvbuff is NULL");
+  if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call.function, "sendbuff is NULL");
+  if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call.function, "recvbuff is NULL");
   wire::WorkRecord record{};
   record.record = wire::RecordKind::kOperation;
   record.op = call.kind;

@@ -17,7 +17,6 @@ namespace mccs::shim {
 namespace {
 
 constexpr size_t kOldestConfigBytes = 24;  // 2.14: up to `blocking`
-constexpr int kMaxClusterSize = 8;
 
 // The caller's fields over the defaults: as many bytes as both know.
 absl::StatusOr<ncclConfig_t> CopyKnownFields(const ncclConfig_t& config) {

@@ -15,6 +15,9 @@ namespace mccs::shim {
 // What the initialisers of all of them write into `magic`.
 inline constexpr unsigned kConfigMagic = 0xcafebeef;
 
+// Of cgaClusterSize: blocks of a cluster, on any GPU.
+inline constexpr int kMaxClusterSize = 8;
+
 // Undefined, or within [low, high].
 struct ConfigField {
   const char* name;  // "ncclConfig_t.blocking"

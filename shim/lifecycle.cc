@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/comm_config.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
@@ -20,13 +21,6 @@
 
 namespace mccs::shim {
 namespace {
-
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
-
-template <typename... Parts>
-absl::Status Bad(std::string_view function, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(View(function), ": ", parts...));
-}
 
 absl::Status FillUniqueId(ncclUniqueId* id) {
   if (id == nullptr) return Bad("ncclGetUniqueId", "uniqueId is NULL");
@@ -160,11 +154,11 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
 
 ncclResult_t Finalize(ncclComm_t handle) {
   if (handle == nullptr) return ncclSuccess;
-  CommRef comm = Process::Get().handles().Find(handle);
-  if (!comm) return Report(Bad("ncclCommFinalize", "comm is no communicator that is alive"));
-  if (absl::Status status = comm->BeginFinalize(); !status.ok()) return Report(status);
-  if (!comm->blocking()) return ncclInProgress;
-  return Report(comm->AwaitFinalized());
+  const absl::StatusOr<CommRef> comm = FindCommunicator("ncclCommFinalize", handle);
+  if (!comm.ok()) return Report(comm.status());
+  if (absl::Status status = (*comm)->BeginFinalize(); !status.ok()) return Report(status);
+  if (!(*comm)->blocking()) return ncclInProgress;
+  return Report((*comm)->AwaitFinalized());
 }
 
 ncclResult_t Destroy(ncclComm_t handle) {
@@ -187,9 +181,8 @@ namespace {
 
 // One step of a communicator that stays alive.
 ncclResult_t Step(const char* function, ncclComm_t handle, absl::Status (Communicator::*step)()) {
-  CommRef comm = Process::Get().handles().Find(handle);
-  if (!comm) return Report(Bad(function, "comm is no communicator that is alive"));
-  return Report((*comm.*step)());
+  const absl::StatusOr<CommRef> comm = FindCommunicator(function, handle);
+  return Report(comm.ok() ? ((**comm).*step)() : comm.status());
 }
 
 ncclResult_t RefuseFlags(const char* function, int flags, const char* allowed) {

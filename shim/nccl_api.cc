@@ -28,12 +28,9 @@ ncclResult_t AnswerAbout(const char* function, ncclComm_t handle, Answer* answer
   if (answer == nullptr) {
     return BadArgument(absl::StrCat(function, ": the place for the answer is NULL"));
   }
-  const CommRef comm = Process::Get().handles().Find(handle);
-  if (!comm) {
-    return BadArgument(absl::StrCat(function, ": comm is ",
-                                    handle == nullptr ? "NULL" : "no communicator that is alive"));
-  }
-  *answer = ask(*comm);
+  const absl::StatusOr<CommRef> comm = FindCommunicator(function, handle);
+  if (!comm.ok()) return Report(comm.status());
+  *answer = ask(**comm);
   return ncclSuccess;
 }
 

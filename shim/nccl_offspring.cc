@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "shim/comm_properties.h"
 #include "shim/config_field.h"
 #include "shim/error_text.h"
@@ -22,15 +23,11 @@ ncclResult_t Refused(const Parts&... parts) {
   return Report(absl::InvalidArgumentError(absl::StrCat(parts...)));
 }
 
-// The communicator of a question, ready to be asked; empty after `result` was set.
-CommRef ReadyComm(const char* function, ncclComm_t handle, ncclResult_t* result) {
-  CommRef comm = Process::Get().handles().Find(handle);
-  const absl::Status ready = comm ? comm->CheckParent(/*failed_too=*/true)
-                                  : absl::InvalidArgumentError(absl::StrCat(
-                                        function, ": comm is no communicator that is alive"));
-  if (ready.ok()) return comm;
-  *result = Report(ready);
-  return {};
+// The communicator of a question, ready to be asked.
+absl::StatusOr<CommRef> ReadyComm(const char* function, ncclComm_t handle) {
+  MCCS_ASSIGN_OR_RETURN(CommRef comm, FindCommunicator(function, handle));
+  MCCS_RETURN_IF_ERROR(comm->CheckParent(/*failed_too=*/true));
+  return comm;
 }
 
 ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
@@ -38,18 +35,18 @@ ncclResult_t QueryProperties(ncclComm_t handle, CommProperties* to) {
   if (to->magic != kConfigMagic || to->size < offsetof(CommProperties, device_api)) {
     return Refused("ncclCommQueryProperties: assign NCCL_COMM_PROPERTIES_INITIALIZER to it first");
   }
-  ncclResult_t result = ncclSuccess;
-  const CommRef comm = ReadyComm("ncclCommQueryProperties", handle, &result);
-  if (!comm) return result;
+  const absl::StatusOr<CommRef> found = ReadyComm("ncclCommQueryProperties", handle);
+  if (!found.ok()) return Report(found.status());
+  const Communicator& comm = **found;
   CommProperties known{};  // no kernel of the tenant's communicates: what such need is not there
   known.size = to->size;
   known.magic = to->magic;
   known.version = to->version;
-  known.rank = comm->rank();
-  known.ranks = comm->ranks();
-  known.cuda_device = known.nvml_device = comm->device();
-  known.lsa_teams = comm->ranks();  // each rank is alone in its team
-  known.comm_hash = comm->id();
+  known.rank = comm.rank();
+  known.ranks = comm.ranks();
+  known.cuda_device = known.nvml_device = comm.device();
+  known.lsa_teams = comm.ranks();  // each rank is alone in its team
+  known.comm_hash = comm.id();
   std::memcpy(to, &known, std::min(to->size, sizeof(known)));
   return ncclSuccess;
 }
@@ -63,11 +60,10 @@ ncclResult_t MemStats(ncclComm_t handle, int stat, uint64_t* value) {
   constexpr int kStats = 4;
   if (value == nullptr) return Refused("ncclCommMemStats: value is NULL");
   if (stat < 0 || stat >= kStats) return Refused("ncclCommMemStats: unknown statistic ", stat);
-  ncclResult_t result = ncclSuccess;
-  const CommRef comm = ReadyComm("ncclCommMemStats", handle, &result);
-  if (!comm) return result;
-  *value = stat == kSuspended && comm->suspended() ? 1 : 0;
-  if (stat == kSuspendable || stat == kTotal) *value = comm->StagingBytes();
+  const absl::StatusOr<CommRef> comm = ReadyComm("ncclCommMemStats", handle);
+  if (!comm.ok()) return Report(comm.status());
+  *value = stat == kSuspended && (*comm)->suspended() ? 1 : 0;
+  if (stat == kSuspendable || stat == kTotal) *value = (*comm)->StagingBytes();
   return ncclSuccess;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/error_text.h"
 #include "shim/exported.h"
 #include "shim/process.h"
@@ -15,19 +16,6 @@ namespace mccs::shim {
 namespace {
 
 using Kind = Registrations::Kind;
-
-template <typename... Parts>
-absl::Status Bad(const char* function, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
-}
-
-absl::StatusOr<CommRef> Find(const char* function, ncclComm_t handle) {
-  CommRef comm = Process::Get().handles().Find(handle);
-  if (!comm) {
-    return Bad(function, "comm is ", handle == nullptr ? "NULL" : "no communicator that is alive");
-  }
-  return comm;
-}
 
 struct Range {
   void* address;
@@ -58,7 +46,7 @@ template <typename Handle>
 absl::Status Add(const char* function, Kind kind, ncclComm_t handle, const Range& range,
                  Handle* given) {
   if (given == nullptr) return Bad(function, "the place for the handle is NULL");
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, Find(function, handle));
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(function, handle));
   MCCS_RETURN_IF_ERROR(CheckRange(function, comm->driver(), range));
   *given = static_cast<Handle>(
       comm->registrations().Add(kind, {reinterpret_cast<uintptr_t>(range.address), range.bytes}));
@@ -66,7 +54,7 @@ absl::Status Add(const char* function, Kind kind, ncclComm_t handle, const Range
 }
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, Find(function, handle));
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(function, handle));
   // NCCL gives NULL where it registers nothing, and takes it back.
   if (given == nullptr || comm->registrations().Remove(kind, given)) return absl::OkStatus();
   return Bad(function, "this handle was not given by ",
@@ -77,7 +65,7 @@ absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* gi
 absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
   constexpr char kFunction[] = "ncclWinGetUserPtr";
   if (pointer == nullptr) return Bad(kFunction, "outUserPtr is NULL");
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, Find(kFunction, handle));
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
   const std::optional<void*> address = comm->registrations().AddressOf(Kind::kWindow, window);
   if (!address) return Bad(kFunction, "win is no window of this communicator");
   *pointer = *address;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/comm_config.h"
 #include "shim/error_text.h"
 #include "shim/group.h"
@@ -25,20 +26,10 @@ struct ParentCall {
   const ncclConfig_t* config;
 };
 
-template <typename... Parts>
-absl::Status Bad(const char* function, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
-}
-
 absl::StatusOr<CommRef> FindParent(const ParentCall& call) {
   if (call.newcomm == nullptr) return Bad(call.function, "newcomm is NULL");
   *call.newcomm = nullptr;
-  CommRef parent = Process::Get().handles().Find(call.comm);
-  if (!parent) {
-    return Bad(call.function, "comm is ",
-               call.comm == nullptr ? "NULL" : "no communicator that is alive");
-  }
-  return parent;
+  return FindCommunicator(call.function, call.comm);
 }
 
 absl::StatusOr<CommConfig> ConfigOf(const ParentCall& call, const Communicator& parent) {
@@ -122,9 +113,9 @@ absl::Status AddShrink(const ShrinkCall& shrink, Group& group) {
 }
 
 absl::Status FillGrowId(ncclComm_t comm, ncclUniqueId* id) {
-  if (id == nullptr) return Bad("ncclCommGetUniqueId", "uniqueId is NULL");
-  CommRef parent = Process::Get().handles().Find(comm);
-  if (!parent) return Bad("ncclCommGetUniqueId", "comm is no communicator that is alive");
+  static constexpr char kFunction[] = "ncclCommGetUniqueId";
+  if (id == nullptr) return Bad(kFunction, "uniqueId is NULL");
+  MCCS_ASSIGN_OR_RETURN(const CommRef parent, FindCommunicator(kFunction, comm));
   MCCS_RETURN_IF_ERROR(parent->CheckParent(/*failed_too=*/false));
   wire::CommUniqueId message{};
   message.comm_handle = parent->handle();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
 #include "shim/seen_frees.h"
@@ -114,6 +115,12 @@ void Process::AfterForkInChild() {
     the_process.store(nullptr);
   }
   birth_mutex.unlock();
+}
+
+absl::StatusOr<CommRef> FindCommunicator(std::string_view function, ncclComm_t handle) {
+  CommRef comm = Process::Get().handles().Find(handle);
+  if (comm) return comm;
+  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "no communicator that is alive");
 }
 
 }  // namespace mccs::shim

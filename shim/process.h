@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,6 +58,9 @@ class Process {
   HandleTable handles_;
   OperatorNumbers operator_numbers_;
 };
+
+// The communicator that a call of the program names; kInvalidArgument where there is none.
+absl::StatusOr<CommRef> FindCommunicator(std::string_view function, ncclComm_t handle);
 
 }  // namespace mccs::shim
 

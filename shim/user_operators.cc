@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "shim/bad_call.h"
 #include "shim/error_text.h"
 #include "shim/process.h"
 
@@ -12,17 +13,6 @@ namespace {
 
 constexpr char kCreate[] = "ncclRedOpCreatePreMulSum";
 constexpr char kDestroy[] = "ncclRedOpDestroy";
-
-template <typename... Parts>
-absl::Status Bad(const char* function, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(function, ": ", parts...));
-}
-
-absl::StatusOr<CommRef> FindComm(const char* function, ncclComm_t handle) {
-  CommRef comm = Process::Get().handles().Find(handle);
-  if (comm) return comm;
-  return Bad(function, "comm is ", handle == nullptr ? "NULL" : "no communicator that is alive");
-}
 
 absl::Status Create(const PreMulSumCall& call) {
   if (call.op == nullptr) return Bad(kCreate, "op is NULL");
@@ -34,7 +24,7 @@ absl::Status Create(const PreMulSumCall& call) {
     return Bad(kCreate, "unknown residence ", call.residence,
                " of the scalar: ncclScalarDevice or ncclScalarHostImmediate");
   }
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindComm(kCreate, call.comm));
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kCreate, call.comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   PreMulSum made{.type = static_cast<DataType>(call.type)};
   if (call.residence == ncclScalarDevice) {
@@ -51,7 +41,7 @@ absl::Status Create(const PreMulSumCall& call) {
 
 absl::Status Destroy(int op, ncclComm_t handle) {
   if (op >= 0 && op < ncclNumOps) return Bad(kDestroy, "operator ", op, " is one of NCCL's own");
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindComm(kDestroy, handle));
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kDestroy, handle));
   if (!comm->operators().Remove(op)) {
     return Bad(kDestroy, "operator ", op, " is not alive in this communicator");
   }

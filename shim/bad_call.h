@@ -1,0 +1,21 @@
+// What is wrong with a call of the program's.
+#ifndef MCCS_SHIM_BAD_CALL_H_
+#define MCCS_SHIM_BAD_CALL_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace mccs::shim {
+
+// kInvalidArgument: "ncclAllReduce: …".
+template <typename... Parts>
+absl::Status Bad(std::string_view function, const Parts&... parts) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::string_view(function.data(), function.size()), ": ", parts...));
+}
+
+}  // namespace mccs::shim
+
+#endif  // MCCS_SHIM_BAD_CALL_H_
