@@ -90,6 +90,7 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
                  ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
                  : std::string(" with sends or receives that are not complete");
     }
+    in_order_ = in_order && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
   local.port = nullptr;
@@ -104,18 +105,17 @@ absl::Status Communicator::Split(Splits::Call call) {
   return splits_.Add(std::move(call));
 }
 
-void Communicator::Revoke(const std::string& why) {
-  if (state_ != State::kActive) return;
-  revoked_ = true;
-  Fail(absl::UnavailableError(why));
+void Communicator::Revoke(RankPort* port, const std::string& why) {
+  if (state_ == State::kActive) {
+    revoked_ = true;
+    Fail(absl::UnavailableError(why));
+  }
+  if (state_ == State::kFailed) port->Fail(Named(failure_));
 }
 
 void Communicator::EndForShrink(RankPort* port, const std::string& why) {
-  if (state_ == State::kActive) {
-    shrunk_ = true;
-    Revoke(why);
-  }
-  if (state_ == State::kFailed) port->Fail(Named(failure_));
+  if (state_ == State::kActive) in_order_ = true;
+  Revoke(port, why);
 }
 
 void Communicator::Depart(LocalRank& local, const std::string& why, bool in_order) {
@@ -307,7 +307,7 @@ void Communicator::Hear(const StarMessage& heard) {
       Fail(status);
   } else if (message.has_failed()) {
     revoked_ |= message.failed().revoked() && state_ == State::kActive;
-    shrunk_ |= message.failed().shrunk() && state_ == State::kActive;
+    in_order_ |= message.failed().in_order() && state_ == State::kActive;
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
          /*tell_others=*/false);
   } else if (revoked_) {
@@ -361,11 +361,11 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   if (formation_.star != nullptr && tell_others) {
     peer::Message message = FailedMessage(why);
     message.mutable_failed()->set_revoked(revoked_);
-    message.mutable_failed()->set_shrunk(shrunk_);
+    message.mutable_failed()->set_in_order(in_order_);
     formation_.star->Broadcast(message);
   }
-  if (shrunk_) {
-    tell_at_ = env_.access.clock->Now() + kShrinkPatienceNs;
+  if (in_order_) {
+    tell_at_ = env_.access.clock->Now() + Departures::kPatienceNs;
   } else if (!forming) {
     TellPorts(named);
   }

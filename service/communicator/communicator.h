@@ -7,7 +7,10 @@
 //
 // A rank leaves by Destroy, Abort or the death of its process. Its departure has a number: the last
 // operation that it took part in (departures.h). Operations up to it complete; the first one after
-// it fails the communicator on every rank, with the reason.
+// it fails the communicator on every rank, with the reason. A rank that leaves in the middle of one
+// fails it at once; where it did so by a call (Abort), the others do not hear of that before
+// Departures::kPatienceNs: like a call beyond a departure, theirs is found stuck by their own
+// watchdogs first.
 //
 // OWNER: CommunicatorTable. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
@@ -65,11 +68,10 @@ class Communicator {
   void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
     splits_.Abandon(port, request, why);
   }
-  // Ends its work on all ranks. Other communicators can still be made of it.
-  void Revoke(const std::string& why);
+  // The rank behind `port` ends its work on all ranks. Other communicators can still be made of it.
+  void Revoke(RankPort* port, const std::string& why);
   // The same for NCCL_SHRINK_ABORT, which all ranks that stay call one after the other: those that
-  // have not called it yet do not hear of a failure until kShrinkPatienceNs have passed.
-  static constexpr int64_t kShrinkPatienceNs = Departures::kPatienceNs;
+  // have not called it yet do not hear of a failure until Departures::kPatienceNs have passed.
   void EndForShrink(RankPort* port, const std::string& why);
   bool revoked() const { return revoked_; }
   // Who belongs to it; null as long as nobody knows.
@@ -167,8 +169,8 @@ class Communicator {
   Departures departures_;
   Splits splits_;
   absl::Status failure_;
-  bool revoked_ = false;  // on purpose; then also failed
-  bool shrunk_ = false;   // by ncclCommShrink; then also revoked
+  bool revoked_ = false;   // on purpose; then also failed
+  bool in_order_ = false;  // a call of a program made it fail: others are told after a while
   MonotonicNs tell_at_ =
       std::numeric_limits<MonotonicNs>::max();  // when ports hear of the failure that have not yet
   MonotonicNs closing_deadline_ = 0;            // of the farewell after a failure; 0: not begun

@@ -193,8 +193,8 @@ absl::Status Session::JoinPlace(const RankSlot& parent, const OffspringPlace& pl
 
 void Session::EndWork(RankSlot& slot, const std::string& why) {
   Communicator* communicator = slot.endpoint->communicator;
-  communicator->Revoke(
-      absl::StrCat("rank ", slot.endpoint->rank().value(), " ended its work: it ", why));
+  communicator->Revoke(slot.endpoint.get(), absl::StrCat("rank ", slot.endpoint->rank().value(),
+                                                         " ended its work: it ", why));
   env_.communicators->Kick(communicator);
 }
 

@@ -182,6 +182,48 @@ TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
   EXPECT_THAT(job.rank(1).failure(), testing::HasSubstr("rank 0 was aborted"));
 }
 
+// The others' own watchdogs find the operation stuck, as with NCCL, and give it up one by one.
+TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
+  for (const bool whole : {false, true}) {  // or rank 0 does not call it
+    for (const int first : {1, 2}) {        // on the host that waits for rank 0, or the other one
+      SCOPED_TRACE(testing::Message()
+                   << "whole " << whole << ", rank " << first << " is the first");
+      SimWorld world({.seed = 7, .network = {}});
+      SimJob job(world, {0, 0, 1, 1}, 1 << 20);
+      ASSERT_TRUE(job.Form());
+      for (int r = whole ? 0 : 1; r < 4; ++r) job.Post(r, OpKind::kAllReduce, 200'000);
+      world.RunFor(100 * kNsPerUs);
+      const std::vector<int> order = first == 1 ? std::vector<int>{1, 2, 3} : std::vector{2, 3, 1};
+      for (int r : order) {
+        ASSERT_FALSE(job.rank(r).failed()) << "rank " << r << ": " << job.rank(r).failure();
+        job.tenant(r).Abort(job.rank(r));
+        ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).ended; }, kNsPerSec));
+        EXPECT_EQ(job.rank(r).done(), wire::kFencePoison) << "rank " << r;
+        world.RunFor(5 * kNsPerSec);
+      }
+      if (!whole) job.Post(0, OpKind::kAllReduce, 200'000);
+      EXPECT_FALSE(job.rank(0).failed()) << job.rank(0).failure();
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, 31 * kNsPerSec));
+      EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("was aborted"));
+      EXPECT_EQ(job.rank(0).done(), wire::kFencePoison);
+    }
+  }
+}
+
+TEST(SimFailure, ARevokeBehindAnAbortEndsTheWorkAtOnce) {
+  SimWorld world({.seed = 7, .network = {}});
+  SimJob job(world, {0, 1, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.PostAll(OpKind::kAllReduce, 200'000);
+  world.RunFor(100 * kNsPerUs);
+  job.tenant(1).Abort(job.rank(1));
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).ended; }, kNsPerSec));
+  for (int r : {0, 2}) {
+    job.tenant(r).Revoke(job.rank(r));
+    EXPECT_TRUE(world.RunUntil([&] { return job.rank(r).failed(); }, kNsPerSec)) << "rank " << r;
+  }
+}
+
 // ncclCommDestroy right behind ncclAllReduce: the work is done first.
 TEST(SimDestroy, WhatWasPostedBeforeIsDone) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
