@@ -11,6 +11,7 @@
 
 #include "emulation/torch/composed.h"
 #include "emulation/torch/host_operator.h"
+#include "emulation/torch/plain_copy.h"
 
 namespace mccs::torch_on_host {
 namespace {
@@ -105,6 +106,9 @@ c10::KernelFunction KernelFor(const OperatorHandle& op) {
   if (is_plain && (name.name == "aten::_softmax_backward_data" ||
                    name.name == "aten::_log_softmax_backward_data")) {
     return c10::KernelFunction::makeFromBoxedFunction<&SoftmaxBackwardOnHost>();
+  }
+  if (name.name == "aten::copy_" && is_plain) {
+    return c10::KernelFunction::makeFromBoxedFunction<&CopyOnStream>();
   }
   return c10::KernelFunction::makeFromBoxedFunction<&RunOnHost>();
 }

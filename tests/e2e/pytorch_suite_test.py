@@ -22,10 +22,20 @@ EVERY = {2: 1, 4: 1} if ALL else {2: 4, 4: 16}
 TEST_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 4 * 3600
 
-# What the suite asks of a GPU and no host does in minutes; each run says so.
+# What is not run, by the number of ranks, and why; each run says so.
 TOO_MUCH = {
     "test_ddp_uneven_inputs":
         "150 passes of convolutions, 1.2 TFLOP each, executed on the host: half an hour and more",
+}
+NOT_RUN = {
+    2: TOO_MUCH,
+    4: TOO_MUCH | {
+        "test_ddp_profiling_execution_trace":
+            "the test wants to read pg_size 2 in the trace, whatever the size of the group",
+        "test_ddp_model_diff_shape_across_ranks":
+            "rank 0 broadcasts what nobody receives and destroys the communicator: NCCL's root of a small broadcast is "
+            "done without the others, here a host begins when all its ranks have called; with a host per rank it passes",
+    },
 }
 
 
@@ -48,10 +58,10 @@ def run_suite(ranks):
         with log.open("w") as errors:
             subprocess.run([program("mccs-lab"), "exec", "--name", lab.name, "h0", "--", str(torch_world.python()),
                             str(SUITE), "--every", str(EVERY[ranks]), "--results", results.name,
-                            "--without", *TOO_MUCH],
+                            "--without", *NOT_RUN[ranks]],
                            env=env, stderr=errors, stdin=subprocess.DEVNULL, timeout=RUN_TIMEOUT_S, check=True)
         return json.load(results) + [{"test": test, "outcome": "skipped", "reason": reason}
-                                     for test, reason in TOO_MUCH.items()]
+                                     for test, reason in NOT_RUN[ranks].items()]
 
 
 def case_of(row):
@@ -71,7 +81,7 @@ def summary(ranks, rows):
         if row["outcome"] == "skipped":
             reasons.setdefault(row["reason"], []).append(row["test"])
     for reason, tests in sorted(reasons.items(), key=lambda entry: -len(entry[1])):
-        by = "not run" if tests[0] in TOO_MUCH else "skipped by the suite"
+        by = "not run" if tests[0] in NOT_RUN[ranks] else "skipped by the suite"
         print(f"#   {len(tests):4} {by}: {reason}")
 
 

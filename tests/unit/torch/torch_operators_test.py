@@ -231,6 +231,26 @@ class Streams(unittest.TestCase):
             self.assertFalse(stream.query())
             self.assertEqual((a + 1).sum().item(), 64)
 
+    def test_a_plain_copy_does_not_hold_the_program_up(self):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            a, b, both = torch.zeros(16, device="cuda"), torch.ones(16, device="cuda"), torch.zeros(32, device="cuda")
+            torch.cuda._sleep(100_000_000)
+            a.copy_(b)
+            both[16:].copy_(b)
+            self.assertFalse(stream.query())
+            a.t().copy_(a)  # onto itself, and behind the others
+            self.assertEqual((a.sum().item(), both.tolist()), (16, [0] * 16 + [1] * 16))
+
+    def test_copies_that_are_none_of_bytes(self):
+        a = torch.arange(12.0, device="cuda").view(3, 4)
+        for copy in (torch.zeros(3, 4, dtype=torch.int64, device="cuda"), torch.zeros(4, 3, device="cuda").t(),
+                     torch.zeros(2, 3, 4, device="cuda"), torch.zeros(3, 8, device="cuda")[:, ::2]):
+            copy.copy_(a)
+            self.assertEqual((copy - a).abs().sum().item(), 0)
+        a[:, 1:].copy_(a[:, :-1].clone())
+        self.assertEqual(a[0].tolist(), [0, 0, 1, 2])
+
     def test_events_order_streams(self):
         runtime = ctypes.CDLL("libcudart.so.13")
         busy, other, event = torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.Event()
