@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/unique_fd.h"
 #include "shim/diagnostics.h"
 #include "shim/relaxed_capture.h"
 
@@ -40,6 +41,40 @@ struct KindText {
   const char* what;
   const char* remedy;
 };
+
+// What the daemon is told of an allocation.
+struct Offer {
+  wire::RegisterBuffer message{};
+  UniqueFd fd;  // of virtual memory
+};
+
+// Nothing where CUDA does not share it. REQUIRES: virtual memory is one mapping.
+absl::StatusOr<std::optional<Offer>> OfferOf(const DriverApi& driver, MemoryKind kind,
+                                             const AddressRange& allocation) {
+  if (kind != MemoryKind::kVirtual && kind != MemoryKind::kDevice) return std::nullopt;
+  Offer offer;
+  offer.message.bytes = allocation.bytes;
+  driver.PointerGetAttribute(&offer.message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                             allocation.base);
+  CUuuid uuid;
+  if (CUresult error = driver.DeviceGetUuid(&uuid, offer.message.device); error != CUDA_SUCCESS) {
+    return CudaError(driver, error,
+                     absl::StrCat("the GPU of memory at 0x", absl::Hex(allocation.base)));
+  }
+  std::memcpy(offer.message.device_uuid, &uuid, sizeof(offer.message.device_uuid));
+  if (kind == MemoryKind::kVirtual) {
+    offer.message.kind = wire::ExportKind::kFileDescriptor;
+    MCCS_ASSIGN_OR_RETURN(offer.fd, DescriptorOf(driver, allocation.base));
+    if (!offer.fd.valid()) return std::nullopt;
+    return offer;
+  }
+  offer.message.kind = wire::ExportKind::kCudaIpc;
+  CUipcMemHandle handle;
+  static_assert(sizeof(handle) == sizeof(offer.message.handle));
+  if (driver.IpcGetMemHandle(&handle, allocation.base) != CUDA_SUCCESS) return std::nullopt;
+  std::memcpy(offer.message.handle, &handle, sizeof(handle));
+  return offer;
+}
 
 constexpr KindText kKindTexts[kMemoryKinds] = {
     {"memory of a pool (cudaMallocAsync) or of another process", "use memory of cudaMalloc"},
@@ -113,45 +148,31 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   const std::optional<MemoryKind> kind = KindOf(driver_, address);
   const std::optional<Extent> extent = ExtentOf(driver_, address);
   if (!kind || !extent) return NotKnown(use);
-  if (*kind == MemoryKind::kVirtual) return FindVirtual(use);
   ExportedBuffer fresh{.base = extent->base, .bytes = extent->bytes, .cuda_id = cuda_id};
+  const bool whole = *kind != MemoryKind::kVirtual || allocations_.Contains(fresh.range());
+  if (!whole) return FindVirtual(use);
   MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range()));
-  if (*kind != MemoryKind::kDevice) return Stage(use, *kind);
-  const CUdeviceptr base = extent->base;
-  const uint64_t bytes = extent->bytes;
-
-  wire::RegisterBuffer message{};
-  message.kind = wire::ExportKind::kCudaIpc;
-  message.bytes = bytes;
-  driver_.PointerGetAttribute(&message.device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
-  CUuuid uuid;
-  CUresult error = driver_.DeviceGetUuid(&uuid, message.device);
-  if (error != CUDA_SUCCESS) return CudaError(driver_, error, Describe(use));
-  std::memcpy(message.device_uuid, &uuid, sizeof(message.device_uuid));
-  CUipcMemHandle handle;
-  static_assert(sizeof(handle) == sizeof(message.handle));
-  error = driver_.IpcGetMemHandle(&handle, base);
-  if (error != CUDA_SUCCESS) return Stage(use, *kind);
-  std::memcpy(message.handle, &handle, sizeof(handle));
+  MCCS_ASSIGN_OR_RETURN(const std::optional<Offer> offer, OfferOf(driver_, *kind, fresh.range()));
+  if (!offer) return Stage(use, *kind);
 
   // Whatever was at these addresses before is gone: the daemon lets go of it first.
-  for (auto overlap = FirstOver({base, bytes});
-       overlap != entries_.end() && overlap->first < base + bytes;) {
+  for (auto overlap = FirstOver(fresh.range());
+       overlap != entries_.end() && overlap->second.buffer.range().Overlaps(fresh.range());) {
     overlap = Forget(overlap);
   }
   ForgetFreed();
   any_ = true;  // before the daemon's answer wakes the reader, which then counts leases
-  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, client_.Send(offer->message, offer->fd.get()));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, client_.Await(request, kRegisterTime));
   MCCS_ASSIGN_OR_RETURN(const auto registered, reply.As<wire::RegisterReply>());
   fresh.id = registered.buffer_id;
   if (Shows(Verbosity::kInfo, Subsystem::kReg)) {
     Say(Verbosity::kInfo,
-        absl::StrCat("buffer ", fresh.id, ": ", bytes, " bytes from 0x", absl::Hex(base),
-                     " are known to the daemon"),
+        absl::StrCat("buffer ", fresh.id, ": ", fresh.bytes, " bytes from 0x",
+                     absl::Hex(fresh.base), " are known to the daemon"),
         Subsystem::kReg);
   }
-  entries_[base] = {fresh, leases_.UsedNow()};
+  entries_[fresh.base] = {fresh, leases_.UsedNow()};
   return Found{fresh, fresh.PlaceOf(address)};
 }
 

@@ -27,6 +27,7 @@
 #include "shim/driver_api.h"
 #include "shim/export_leases.h"
 #include "shim/memory_kind.h"
+#include "shim/virtual_allocations.h"
 #include "shim/virtual_ranges.h"
 
 namespace mccs::shim {
@@ -64,7 +65,8 @@ struct BufferUse {
 class BufferExports {
  public:
   // `lease`: 0 for ever.
-  BufferExports(const DriverApi& driver, DaemonClient& client, std::chrono::milliseconds lease);
+  BufferExports(const DriverApi& driver, const VirtualAllocations& allocations,
+                DaemonClient& client, std::chrono::milliseconds lease);
   ~BufferExports();
 
   // Where the daemon finds the range; what it does not know is exported now if it can be. `buffer`:
@@ -122,6 +124,7 @@ class BufferExports {
   bool EndLeasesNow(Clock::time_point now);
 
   const DriverApi& driver_;
+  const VirtualAllocations& allocations_;
   DaemonClient& client_;
   ExportLeases leases_;
   std::atomic<bool> any_{false};  // written under mutex_: something is exported, or about to be

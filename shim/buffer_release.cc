@@ -26,9 +26,13 @@ wire::ReleaseBuffer ReleaseOf(const ExportedBuffer& buffer) {
 
 }  // namespace
 
-BufferExports::BufferExports(const DriverApi& driver, DaemonClient& client,
-                             std::chrono::milliseconds lease)
-    : driver_(driver), client_(client), leases_(lease), virtual_(driver, client, leases_) {
+BufferExports::BufferExports(const DriverApi& driver, const VirtualAllocations& allocations,
+                             DaemonClient& client, std::chrono::milliseconds lease)
+    : driver_(driver),
+      allocations_(allocations),
+      client_(client),
+      leases_(lease),
+      virtual_(driver, client, leases_) {
   if (!leases_.endless()) client_.SetChore([this] { return EndLeases(); });
 }
 

@@ -78,6 +78,15 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.MemRelease, "cuMemRelease");
   may_have(api.MemExportToShareableHandle, "cuMemExportToShareableHandle");
   may_have(api.DeviceTotalMem, "cuDeviceTotalMem_v2");
+  may_have(api.DeviceGetAttribute, "cuDeviceGetAttribute");
+  may_have(api.DeviceCanAccessPeer, "cuDeviceCanAccessPeer");
+  may_have(api.MemGetAllocationGranularity, "cuMemGetAllocationGranularity");
+  may_have(api.MemCreate, "cuMemCreate");
+  may_have(api.MemAddressReserve, "cuMemAddressReserve");
+  may_have(api.MemAddressFree, "cuMemAddressFree");
+  may_have(api.MemMap, "cuMemMap");
+  may_have(api.MemUnmap, "cuMemUnmap");
+  may_have(api.MemSetAccess, "cuMemSetAccess");
   may_have(api.StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v3");
   may_have(api.UserObjectCreate, "cuUserObjectCreate");
   may_have(api.UserObjectRelease, "cuUserObjectRelease");

@@ -58,6 +58,26 @@ struct DriverApi {
   CUresult (*MemExportToShareableHandle)(void* shared, CUmemGenericAllocationHandle handle,
                                          CUmemAllocationHandleType as, unsigned long long flags);
   CUresult (*DeviceTotalMem)(size_t* bytes, CUdevice device);
+  CUresult (*DeviceGetAttribute)(int* value, CUdevice_attribute attribute, CUdevice device);
+  CUresult (*DeviceCanAccessPeer)(int* can, CUdevice device, CUdevice peer);
+  CUresult (*MemGetAllocationGranularity)(size_t* bytes, const CUmemAllocationProp* properties,
+                                          CUmemAllocationGranularity_flags option);
+  CUresult (*MemCreate)(CUmemGenericAllocationHandle* handle, size_t bytes,
+                        const CUmemAllocationProp* properties, unsigned long long flags);
+  CUresult (*MemAddressReserve)(CUdeviceptr* address, size_t bytes, size_t alignment,
+                                CUdeviceptr hint, unsigned long long flags);
+  CUresult (*MemAddressFree)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemMap)(CUdeviceptr address, size_t bytes, size_t offset,
+                     CUmemGenericAllocationHandle handle, unsigned long long flags);
+  CUresult (*MemUnmap)(CUdeviceptr address, size_t bytes);
+  CUresult (*MemSetAccess)(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
+                           size_t count);
+  bool has_virtual_memory() const {
+    return DeviceGetAttribute != nullptr && DeviceCanAccessPeer != nullptr &&
+           MemGetAllocationGranularity != nullptr && MemCreate != nullptr &&
+           MemRelease != nullptr && MemAddressReserve != nullptr && MemAddressFree != nullptr &&
+           MemMap != nullptr && MemUnmap != nullptr && MemSetAccess != nullptr;
+  }
   CUresult (*StreamGetCaptureInfo)(CUstream stream, CUstreamCaptureStatus* status,
                                    unsigned long long* id, CUgraph* graph,
                                    const CUgraphNode** dependencies, const CUgraphEdgeData** edges,

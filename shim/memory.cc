@@ -12,32 +12,43 @@
 namespace mccs::shim {
 namespace {
 
-absl::StatusOr<CUdeviceptr> Allocate(size_t bytes) {
+// What NCCL gives a program: memory whose handle can be shared, where the GPU has such.
+absl::StatusOr<uint64_t> Make(const DriverApi& driver, const DeviceBinding& device, size_t bytes) {
+  if (VirtualAllocations::AreMadeOn(driver, device.ordinal)) {
+    MCCS_ASSIGN_OR_RETURN(const AddressRange range,
+                          Process::Get().allocations().Make(driver, device.ordinal, bytes));
+    return range.base;
+  }
+  CUdeviceptr address = 0;
+  const CUresult error = driver.MemAlloc(&address, bytes);
+  if (error != CUDA_SUCCESS) return CudaError(driver, error, "cuMemAlloc");
+  return address;
+}
+
+absl::StatusOr<uint64_t> Allocate(size_t bytes) {
   if (bytes == 0) return absl::InvalidArgumentError("ncclMemAlloc: 0 bytes were asked for");
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
-  CUdeviceptr address = 0;
-  if (CUresult error = driver->MemAlloc(&address, bytes); error != CUDA_SUCCESS) {
-    return CudaError(*driver, error,
-                     absl::StrCat("ncclMemAlloc: cannot allocate ", bytes, " bytes on CUDA device ",
-                                  device.ordinal));
-  }
-  return address;
+  const absl::StatusOr<uint64_t> made = Make(*driver, device, bytes);
+  if (made.ok()) return made;
+  return absl::Status(made.status().code(), absl::StrCat("ncclMemAlloc: cannot allocate ", bytes,
+                                                         " bytes on CUDA device ", device.ordinal,
+                                                         ": ", made.status().message()));
 }
 
-absl::Status Free(void* memory) {
+// The daemon lets go first. What this library did not map is the driver's to free, or to refuse.
+absl::Status Free(uint64_t address) {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Process::Get().Driver());
+  if (const auto range = Process::Get().allocations().Take(address)) {
+    Process::LetGo(*range);
+    return VirtualAllocations::GiveBack(*driver, *range);
+  }
   MCCS_ASSIGN_OR_RETURN(const DeviceBinding device, CurrentDevice(*driver));
   const ScopedContext context(*driver, device.context);
-  Process::LetGo({reinterpret_cast<uintptr_t>(memory), 1});
-  if (CUresult error = driver->MemFree(reinterpret_cast<CUdeviceptr>(memory));
-      error != CUDA_SUCCESS) {
-    return CudaError(*driver, error,
-                     absl::StrCat("ncclMemFree: cannot free address ",
-                                  absl::Hex(reinterpret_cast<uintptr_t>(memory))));
-  }
-  return absl::OkStatus();
+  Process::LetGo({address, 1});
+  const CUresult error = driver->MemFree(address);
+  return error == CUDA_SUCCESS ? absl::OkStatus() : CudaError(*driver, error, "cuMemFree");
 }
 
 }  // namespace
@@ -46,7 +57,7 @@ ncclResult_t AllocateMemory(void** memory, size_t bytes) {
   if (memory == nullptr) {
     return Report(absl::InvalidArgumentError("ncclMemAlloc: the place for the answer is NULL"));
   }
-  const absl::StatusOr<CUdeviceptr> address = Allocate(bytes);
+  const absl::StatusOr<uint64_t> address = Allocate(bytes);
   if (!address.ok()) return Report(address.status());
   *memory = reinterpret_cast<void*>(*address);
   if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
@@ -59,8 +70,12 @@ ncclResult_t AllocateMemory(void** memory, size_t bytes) {
 
 ncclResult_t FreeMemory(void* memory) {
   if (memory == nullptr) return ncclSuccess;
-  const absl::Status status = Free(memory);
-  return status.ok() ? ncclSuccess : Report(status);
+  const auto address = reinterpret_cast<uint64_t>(memory);
+  const absl::Status freed = Free(address);
+  if (freed.ok()) return ncclSuccess;
+  return Report(absl::Status(
+      freed.code(),
+      absl::StrCat("ncclMemFree: cannot free 0x", absl::Hex(address), ": ", freed.message())));
 }
 
 }  // namespace mccs::shim

@@ -1,5 +1,7 @@
 #include "shim/memory_kind.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs::shim {
 namespace {
 
@@ -33,6 +35,20 @@ std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdevicept
     return std::nullopt;
   }
   return id;
+}
+
+absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr address) {
+  CUmemGenericAllocationHandle handle;
+  if (driver.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what is at 0x", absl::Hex(address), " does not belong to the mapped range"));
+  }
+  int fd = -1;
+  const bool shared = driver.MemExportToShareableHandle != nullptr &&
+                      driver.MemExportToShareableHandle(
+                          &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS;
+  driver.MemRelease(handle);
+  return UniqueFd(shared ? fd : -1);
 }
 
 // cuMemGetAddressRange speaks of device memory only; the attributes know registered memory too.

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "shim/driver_api.h"
 
 namespace mccs::shim {
@@ -25,6 +27,10 @@ std::optional<MemoryKind> KindOf(const DriverApi& driver, CUdeviceptr address);
 
 // CUDA's number of the allocation or mapping there, which is never used twice. Empty likewise.
 std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdeviceptr address);
+
+// The descriptor that stands for the virtual memory there. Invalid: it cannot be shared.
+// kInvalidArgument: it is no virtual memory.
+absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr address);
 
 // The allocation around an address; of virtual memory the one mapping.
 struct Extent {

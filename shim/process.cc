@@ -65,7 +65,7 @@ absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
     ListenToFrees();
-    session_ = std::make_shared<Session>(*driver, graveyard_, std::move(connection_),
+    session_ = std::make_shared<Session>(*driver, allocations_, graveyard_, std::move(connection_),
                                          std::chrono::milliseconds(lease_ms));
     std::lock_guard open_lock(open_mutex_);
     open_ = session_;

@@ -16,6 +16,7 @@
 #include "shim/handle_table.h"
 #include "shim/session.h"
 #include "shim/user_operators.h"
+#include "shim/virtual_allocations.h"
 
 namespace mccs::shim {
 
@@ -38,6 +39,7 @@ class Process {
   static void LetGo(const AddressRange& range);
 
   HandleTable& handles() { return handles_; }
+  VirtualAllocations& allocations() { return allocations_; }
   OperatorNumbers& operator_numbers() { return operator_numbers_; }
 
  private:
@@ -55,6 +57,7 @@ class Process {
   std::mutex open_mutex_;                      // a leaf: nothing is called under it
   std::weak_ptr<Session> open_;                // session_, for those who may hold mutex_
   FenceGraveyard graveyard_;
+  VirtualAllocations allocations_;
   HandleTable handles_;
   OperatorNumbers operator_numbers_;
 };

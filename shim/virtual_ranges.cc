@@ -28,22 +28,6 @@ constexpr int kCheckedPerChunk = 8;
 // Where the driver does not say how much memory a GPU has.
 constexpr uint64_t kUnknownDeviceBytes = 128 * kGiB;
 
-// The descriptor that stands for the allocation there. Invalid: it cannot be shared.
-// kInvalidArgument: it is no virtual memory.
-absl::StatusOr<UniqueFd> Share(const DriverApi& driver, uint64_t address) {
-  CUmemGenericAllocationHandle handle;
-  if (driver.MemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("what is at 0x", absl::Hex(address), " does not belong to the mapped range"));
-  }
-  int fd = -1;
-  const bool shared = driver.MemExportToShareableHandle != nullptr &&
-                      driver.MemExportToShareableHandle(
-                          &fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) == CUDA_SUCCESS;
-  driver.MemRelease(handle);
-  return UniqueFd(shared ? fd : -1);
-}
-
 bool IsWithin(const AddressRange& inner, const AddressRange& outer) {
   return inner.base >= outer.base && inner.bytes <= outer.bytes &&
          inner.base - outer.base <= outer.bytes - inner.bytes;
@@ -193,7 +177,7 @@ absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const A
   // What was at these addresses is gone.
   TakeOut(
       window, chunk, [](const auto&, const auto&) { return true; }, nullptr);
-  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, Share(driver_, chunk.base));
+  MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, DescriptorOf(driver_, chunk.base));
   Chunk fresh{.bytes = chunk.bytes, .cuda_id = 0, .shared = fd.valid(), .last_use = {}};
   if (fresh.shared) {
     if (!IsWithin(chunk, window.range)) {

@@ -99,6 +99,7 @@ void Reset() {
   world.captures.clear();
   world.graphs.clear();
   context_stack = {ContextOf(0)};
+  ResetVirtualMemory();
 }
 
 void SetDevice(int ordinal) { context_stack = {ContextOf(ordinal)}; }
@@ -358,6 +359,14 @@ CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
 }
 
 CUresult cuMemFree(CUdeviceptr address) {
+  {
+    World& world = TheWorld();
+    std::lock_guard lock(world.mutex);
+    const auto found = world.memory.find(address);
+    if (found == world.memory.end() || found->second.kind != Kind::kDevice) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
   mccs::fake_cuda::Free(reinterpret_cast<void*>(address));
   return CUDA_SUCCESS;
 }

@@ -31,6 +31,23 @@ void* AllocPool(size_t bytes);  // device memory that cannot be exported
 std::byte* Reserve(size_t bytes);
 void Map(std::byte* place, size_t bytes, bool shareable = true);
 void Unmap(std::byte* place);
+inline constexpr size_t kGranularity = 16 << 10;
+// What the GPUs say of themselves.
+struct VirtualSupport {
+  bool memory = true;
+  bool descriptors = true;
+  bool fabric = false;
+  bool fabric_is_permitted = true;
+};
+void Support(const VirtualSupport& support);
+// The next calls of this function of the driver's virtual memory fail.
+void FailVirtual(const char* function, CUresult error);
+// What the driver's functions made: ranges of addresses, memory that something refers to.
+size_t reservations();
+size_t virtual_memories();
+// Of the memory at this address.
+CUmemAllocationProp PropertiesAt(const void* address);
+std::vector<int> DevicesWithAccess(const void* address);
 
 // What the fake knows of an address.
 enum class Kind { kDevice, kHost, kManaged, kPool, kVirtual };

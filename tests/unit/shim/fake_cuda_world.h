@@ -54,6 +54,7 @@ struct World {
 };
 
 World& TheWorld();
+void ResetVirtualMemory();  // fake_virtual_memory.cc
 
 // On the stream, or in the graph that captures it.
 CUresult Enqueue(CUstream handle, Queued what);

@@ -178,14 +178,9 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       Answer(session, request, reply);
       break;
     }
-    case wire::MessageKind::kRegisterBuffer: {
-      const auto message = Open<wire::RegisterBuffer>(bytes);
-      auto reply = Refused<wire::RegisterReply>(refusal_);
-      reply.buffer_id = session.next_buffer++;
-      std::memcpy(&session.buffers[reply.buffer_id], message.handle, sizeof(std::byte*));
-      Answer(session, request, reply);
+    case wire::MessageKind::kRegisterBuffer:
+      OnRegister(session, Open<wire::RegisterBuffer>(bytes));
       break;
-    }
     case wire::MessageKind::kReleaseBuffer:
       session.releasing[Open<wire::ReleaseBuffer>(bytes).buffer_id] = request;
       break;

@@ -104,6 +104,7 @@ class FakeDaemon {
   void Handle(Session& session, const std::vector<unsigned char>& bytes);
   template <typename Message>
   void Answer(Session& session, uint64_t request, Message message, std::vector<int> fds = {});
+  void OnRegister(Session& session, const wire::RegisterBuffer& message);
   void OnReserve(Session& session, const wire::ReserveRange& message);
   void OnMapChunk(Session& session, const wire::MapChunk& message);
   void OnUnmapChunks(Session& session, const wire::UnmapChunks& message);

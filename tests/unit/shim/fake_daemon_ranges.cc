@@ -1,4 +1,4 @@
-// The fake daemon's buffers that are made of chunks.
+// The fake daemon's buffers, in one piece or made of chunks.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -22,6 +22,21 @@ void* MapNothing(void* place, size_t bytes) {
 void FakeDaemon::RefuseChunks(const std::string& why) {
   std::lock_guard lock(mutex_);
   chunk_refusal_ = why;
+}
+
+void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& message) {
+  auto reply = Refused<wire::RegisterReply>(refusal_);
+  reply.buffer_id = session.next_buffer++;
+  std::byte*& place = session.buffers[reply.buffer_id];
+  if (message.kind == wire::ExportKind::kFileDescriptor) {
+    void* const mapped = mmap(nullptr, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                              session.received.get(), 0);
+    MCCS_CHECK(mapped != MAP_FAILED);
+    place = static_cast<std::byte*>(mapped);
+  } else {
+    std::memcpy(&place, message.handle, sizeof(place));
+  }
+  Answer(session, message.header.request, reply);
 }
 
 void FakeDaemon::OnReserve(Session& session, const wire::ReserveRange& message) {
