@@ -1,7 +1,9 @@
 // Memory that CUDA's virtual memory functions make: one range of addresses, many allocations behind
 // it, which may change. PyTorch's expandable segments are that.
 #include <cuda.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +23,12 @@ struct Driver {
   decltype(&cuMemMap) map = nullptr;
   decltype(&cuMemUnmap) unmap = nullptr;
   decltype(&cuMemSetAccess) set_access = nullptr;
+  decltype(&cuMemGetAddressRange) address_range = nullptr;
+  decltype(&cuMemRetainAllocationHandle) retain = nullptr;
+  decltype(&cuMemGetAllocationPropertiesFromHandle) properties = nullptr;
+  decltype(&cuMemExportToShareableHandle) export_handle = nullptr;
+  decltype(&cuMemImportFromShareableHandle) import_handle = nullptr;
+  decltype(&cuDeviceGetAttribute) attribute = nullptr;
 };
 
 template <typename Function>
@@ -43,6 +51,12 @@ Driver FindDriver(Test& t) {
   Find(t, "cuMemMap", &driver.map);
   Find(t, "cuMemUnmap", &driver.unmap);
   Find(t, "cuMemSetAccess", &driver.set_access);
+  Find(t, "cuMemGetAddressRange", &driver.address_range);
+  Find(t, "cuMemRetainAllocationHandle", &driver.retain);
+  Find(t, "cuMemGetAllocationPropertiesFromHandle", &driver.properties);
+  Find(t, "cuMemExportToShareableHandle", &driver.export_handle);
+  Find(t, "cuMemImportFromShareableHandle", &driver.import_handle);
+  Find(t, "cuDeviceGetAttribute", &driver.attribute);
   return driver;
 }
 
@@ -144,6 +158,130 @@ void ASegmentThatIsMappedAnew(Test& t) {
   }
 }
 
+// ---- What ncclMemAlloc gives -------------------------------------------------------------------
+
+// The memory behind a handle, mapped once more.
+class SecondMapping {
+ public:
+  SecondMapping(Test& test, const Driver& driver, CUmemGenericAllocationHandle handle, size_t bytes)
+      : test_(test), driver_(driver), bytes_(bytes) {
+    DRIVER_OK(test_, driver_.reserve(&base_, bytes_, 0, 0, 0));
+    DRIVER_OK(test_, driver_.map(base_, bytes_, 0, handle, 0));
+    CUmemAccessDesc access{};
+    access.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = test_.self().device};
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    DRIVER_OK(test_, driver_.set_access(base_, bytes_, &access, 1));
+  }
+  ~SecondMapping() {
+    if (!test_.ok()) return;
+    driver_.unmap(base_, bytes_);
+    driver_.free_range(base_, bytes_);
+  }
+  SecondMapping(const SecondMapping&) = delete;
+  SecondMapping& operator=(const SecondMapping&) = delete;
+
+  int32_t* data() const { return reinterpret_cast<int32_t*>(base_); }
+
+ private:
+  Test& test_;
+  const Driver& driver_;
+  const size_t bytes_;
+  CUdeviceptr base_ = 0;
+};
+
+// Skips on a GPU where NCCL, too, has to give ordinary memory.
+bool CanShareMemory(Test& t, const Driver& driver) {
+  int memory = 0;
+  int descriptors = 0;
+  DRIVER_OK(t, driver.attribute(&memory, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                t.self().device));
+  DRIVER_OK(t, driver.attribute(&descriptors,
+                                CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                                t.self().device));
+  const std::vector<int> all = t.ExchangeValues(memory != 0 && descriptors != 0 ? 1 : 0);
+  const bool can = std::count(all.begin(), all.end(), 1) == t.size();
+  if (t.ok() && !can) t.Skip("a GPU has no virtual memory that descriptors share");
+  return t.ok();
+}
+
+// The handle that a program asks for, through a descriptor and back: the same memory.
+CUmemGenericAllocationHandle PassOn(Test& t, const Driver& driver, void* memory) {
+  CUmemGenericAllocationHandle own = 0;
+  CUmemGenericAllocationHandle passed_on = 0;
+  CUmemAllocationProp properties{};
+  DRIVER_OK(t, driver.retain(&own, memory));
+  DRIVER_OK(t, driver.properties(&properties, own));
+  EXPECT_THAT(t, (properties.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0,
+              "memory that can be shared by a descriptor");
+  t.ExpectEqual(t.self().device, properties.location.id, "the GPU that the memory lies on");
+  int fd = -1;
+  DRIVER_OK(t, driver.export_handle(&fd, own, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  DRIVER_OK(t, driver.import_handle(&passed_on, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+                                    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  if (fd >= 0) close(fd);
+  DRIVER_OK(t, driver.release(own));
+  return passed_on;
+}
+
+// What is reduced in memory of ncclMemAlloc is seen through the handle that a program shares, and
+// the other way round; and the handle keeps the memory after ncclMemFree.
+void MemAllocHasAHandleToShare(Test& t) {
+  constexpr size_t kCount = 100'003;
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  const Driver driver = FindDriver(t);
+  if (!CanShareMemory(t, driver)) return;
+  void* memory = nullptr;
+  NCCL_OK(t, ncclMemAlloc(&memory, kCount * sizeof(int32_t)));
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  DRIVER_OK(t, driver.address_range(&base, &bytes, reinterpret_cast<CUdeviceptr>(memory)));
+  EXPECT_THAT(t, reinterpret_cast<void*>(base) == memory && bytes >= kCount * sizeof(int32_t),
+              "one allocation from its address on");
+  const CUmemGenericAllocationHandle handle = PassOn(t, driver, memory);
+  const SecondMapping again(t, driver, handle, bytes);
+
+  IntBuffer data(t, memory, kCount, stream);
+  IntBuffer same(t, again.data(), kCount, stream);
+  data.Fill(t.rank() + 1);
+  NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
+  same.Expect(SumOfRanks(t.size()), "the sum, seen through the other mapping");
+  same.Fill(2);
+  NCCL_OK(t, ncclAllReduce(memory, memory, kCount, ncclInt32, ncclSum, comm, stream));
+  data.Expect(2 * t.size(), "the sum of what was written there");
+  NCCL_OK(t, ncclAllReduce(again.data(), again.data(), kCount, ncclInt32, ncclMax, comm, stream));
+  data.Expect(2 * t.size(), "the greatest of equals, in the other mapping");
+
+  NCCL_OK(t, ncclMemFree(memory));
+  CUmemGenericAllocationHandle gone = 0;
+  EXPECT_THAT(t, driver.retain(&gone, memory) != CUDA_SUCCESS, "no handle of what was freed");
+  same.Expect(2 * t.size(), "what the handle still keeps");
+  DRIVER_OK(t, driver.release(handle));
+}
+
+// Made, used and freed time and again: what comes at the same address is noticed, nothing is left.
+void MemAllocComesAndGoes(Test& t) {
+  constexpr size_t kCount = 300'000;
+  ncclComm_t comm = t.World();
+  cudaStream_t stream = t.NewStream();
+  size_t free_at_first = 0;
+  size_t free_at_last = 0;
+  size_t total = 0;
+  for (int i = 1; t.ok() && i <= 30; ++i) {
+    void* memory = nullptr;
+    const size_t count = kCount * (1 + i % 3);
+    NCCL_OK(t, ncclMemAlloc(&memory, count * sizeof(int32_t)));
+    IntBuffer buffer(t, memory, count, stream);
+    buffer.Fill(i);
+    NCCL_OK(t, ncclAllReduce(memory, memory, count, ncclInt32, ncclSum, comm, stream));
+    buffer.Expect(i * t.size(), "the sum");
+    NCCL_OK(t, ncclMemFree(memory));
+    if (i == 1) CUDA_OK(t, cudaMemGetInfo(&free_at_first, &total));
+  }
+  CUDA_OK(t, cudaMemGetInfo(&free_at_last, &total));
+  EXPECT_THAT(t, free_at_last >= free_at_first, "what was freed is free again");
+}
+
 }  // namespace
 
 void AddVirtualMemoryTests(TestTable* table) {
@@ -153,6 +291,8 @@ void AddVirtualMemoryTests(TestTable* table) {
   add("a_buffer_over_several_mappings", ABufferOverSeveralMappings);
   add("a_segment_that_grows", ASegmentThatGrows);
   add("a_segment_that_is_mapped_anew", ASegmentThatIsMappedAnew);
+  add("mem_alloc_has_a_handle_to_share", MemAllocHasAHandleToShare);
+  add("mem_alloc_comes_and_goes", MemAllocComesAndGoes);
 }
 
 }  // namespace conformance

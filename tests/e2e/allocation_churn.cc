@@ -5,6 +5,7 @@
 //   allocation_churn unseen ROUNDS BYTES      frees by an address from dlsym(), as a runtime that
 //   is
 //                                             linked statically does
+//   allocation_churn nccl ROUNDS BYTES        by ncclMemAlloc and ncclMemFree; nothing may grow
 //   allocation_churn registered ROUNDS BYTES  registered meanwhile, and freed like that
 //   allocation_churn left ROUNDS BYTES        frees all like that at the end, waits until the GPU
 //                                             has as much memory as before, prints "back SECONDS"
@@ -20,6 +21,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -56,6 +59,11 @@ size_t FreeBytes() {
   size_t total = 0;
   CUDA_OK(cudaMemGetInfo(&free_bytes, &total));
   return free_bytes;
+}
+
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
 class Churn {
@@ -101,6 +109,29 @@ class Churn {
       Post(memory, all);
       Check();
       free_memory(memory);
+    }
+  }
+
+  // After the first round, which opens what stays open, neither memory nor descriptors are missing.
+  void Nccl(int rounds, size_t bytes) {
+    size_t before = 0;
+    size_t descriptors = 0;
+    for (int i = 0; i < rounds; ++i) {
+      void* memory = nullptr;
+      const size_t all = bytes + static_cast<size_t>(i) * kGrowth;
+      NCCL_OK(ncclMemAlloc(&memory, all));
+      Post(static_cast<char*>(memory), all);
+      Check();
+      NCCL_OK(ncclMemFree(memory));
+      if (i == 0) {
+        before = FreeBytes();
+        descriptors = OpenDescriptors();
+      }
+      if (FreeBytes() == before && OpenDescriptors() == descriptors) continue;
+      std::fprintf(stderr,
+                   "round %d: %zu bytes free (%zu after the first), %zu descriptors (%zu)\n", i,
+                   FreeBytes(), before, OpenDescriptors(), descriptors);
+      std::exit(1);
     }
   }
 
@@ -194,6 +225,7 @@ int main(int argc, char** argv) {
   Churn churn(place, ExchangeUniqueId(place));
   if (way == "seen") churn.Rounds(rounds, bytes, [](void* memory) { CUDA_OK(cudaFree(memory)); });
   if (way == "unseen") churn.Rounds(rounds, bytes, &FreeUnseen);
+  if (way == "nccl") churn.Nccl(rounds, bytes);
   if (way == "registered") churn.Registered(rounds, bytes);
   if (way == "left") churn.Left(rounds, bytes);
   if (way == "early") churn.Early(rounds, bytes);

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from lab_world import LIB, SANITIZED, Lab, cases, environment, program
+from lab_world import LIB, SANITIZED, Lab, cases, environment, eventually, program
 
 MIB = 1 << 20
 PIECE = 16 * MIB
@@ -21,6 +21,10 @@ def mappings(pid):
     """Tenants' allocations that the daemon has mapped."""
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     return sum("mccs-emulated-" in line for line in maps.splitlines())
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 class Lifetime(unittest.TestCase):
@@ -39,8 +43,7 @@ class Lifetime(unittest.TestCase):
     def assert_done(self, job):
         self.assertEqual(job.wait(), 0, job.output + self.lab.logs())
 
-    def test_frees_that_are_seen_leave_nothing_with_the_daemon(self):
-        job = self.start("seen", 100, memory=ROOM_FOR_ONE)
+    def assert_daemon_maps_two(self, job):
         daemon = self.lab.daemons()["h0"]["pid"]
         most = 0
         while not job.has_ended():
@@ -48,6 +51,16 @@ class Lifetime(unittest.TestCase):
         self.assert_done(job)
         self.assertLessEqual(most, 2, "the result, and one piece")
         self.assertGreaterEqual(most, 1)
+
+    def test_frees_that_are_seen_leave_nothing_with_the_daemon(self):
+        self.assert_daemon_maps_two(self.start("seen", 100, memory=ROOM_FOR_ONE))
+
+    def test_memory_of_nccl_is_given_back_at_once(self):
+        daemon = self.lab.daemons()["h0"]["pid"]
+        self.assert_daemon_maps_two(self.start("nccl", 3, memory=ROOM_FOR_ONE, MCCS_EXPORT_LEASE="0"))
+        before = descriptors(daemon)
+        self.assert_daemon_maps_two(self.start("nccl", 100, memory=ROOM_FOR_ONE, MCCS_EXPORT_LEASE="0"))
+        self.assertTrue(eventually(lambda: descriptors(daemon) <= before), (descriptors(daemon), before))
 
     def test_frees_that_nobody_sees_are_found_out_with_the_next_export(self):
         self.assert_done(self.start("unseen", 100, memory=ROOM_FOR_TWO, MCCS_EXPORT_LEASE="0"))
