@@ -29,8 +29,8 @@ void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& messag
   reply.buffer_id = session.next_buffer++;
   std::byte*& place = session.buffers[reply.buffer_id];
   if (message.kind == wire::ExportKind::kFileDescriptor) {
-    void* const mapped = mmap(nullptr, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                              session.received.get(), 0);
+    void* const mapped =
+        mmap(nullptr, message.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, session.received.get(), 0);
     MCCS_CHECK(mapped != MAP_FAILED);
     place = static_cast<std::byte*>(mapped);
   } else {
