@@ -52,6 +52,8 @@ absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner) {
                       .bytes = st.stx_size};
 }
 
+bool IsMemoryFile(int fd) { return IdentifyMemoryFile(fd, 0).ok(); }
+
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   MCCS_ASSIGN_OR_RETURN(const FileIdentity file, IdentifyMemoryFile(fd, offer.owner));
   const int seals = fcntl(fd, F_GET_SEALS);

@@ -22,6 +22,8 @@ struct FileIdentity {
   uint64_t bytes = 0;
 };
 absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
+// Whether it is such memory, of whatever size and seals: what can be closed without a wait.
+bool IsMemoryFile(int fd);
 
 // The file's size. Refuses one that could shrink, that is empty, or shorter than offered.
 absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer);

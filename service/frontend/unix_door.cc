@@ -56,7 +56,7 @@ absl::Status RemoveStale(const std::string& path, const sockaddr_un& address) {
 
 class UnixChannel final : public TenantChannel {
  public:
-  UnixChannel(Reactor& reactor, UniqueFd socket, UniqueFd pidfd, UniqueFd doorbell,
+  UnixChannel(Reactor& reactor, GuardedSocket socket, UniqueFd pidfd, UniqueFd doorbell,
               TenantIdentity identity)
       : reactor_(reactor),
         socket_(std::move(socket)),
@@ -65,25 +65,28 @@ class UnixChannel final : public TenantChannel {
         identity_(std::move(identity)) {}
 
   absl::Status Watch() {
-    MCCS_RETURN_IF_ERROR(reactor_.Watch(socket_.get(), &socket_ready_));
+    MCCS_RETURN_IF_ERROR(reactor_.Watch(socket_.fd(), &socket_ready_));
     MCCS_RETURN_IF_ERROR(reactor_.Watch(pidfd_.get(), &process_ended_));
     return reactor_.Watch(doorbell_.get(), &doorbell_rang_);
   }
 
   ~UnixChannel() override {
-    reactor_.Unwatch(socket_.get());
+    reactor_.Unwatch(socket_.fd());
     reactor_.Unwatch(pidfd_.get());
     reactor_.Unwatch(doorbell_.get());
   }
 
   absl::StatusOr<bool> Receive(TenantMessage* message) override;
-  absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override;
+  absl::Status Send(std::span<const std::byte> message, std::span<const int> fds) override {
+    return socket_.Send(message, fds);
+  }
   int doorbell() const override { return doorbell_.get(); }
   const TenantIdentity& identity() const override { return identity_; }
 
  private:
   Reactor& reactor_;
-  const UniqueFd socket_, pidfd_, doorbell_;
+  GuardedSocket socket_;
+  const UniqueFd pidfd_, doorbell_;
   const TenantIdentity identity_;
   Readiness socket_ready_, process_ended_, doorbell_rang_;
 };
@@ -94,55 +97,9 @@ absl::StatusOr<bool> UnixChannel::Receive(TenantMessage* message) {
   // have made it block; each ring is an edge of its own, whatever the count.
   doorbell_rang_.readable = false;
   if (!socket_ready_.readable && !socket_ready_.hangup) return false;
-  iovec piece{message->bytes.data(), message->bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)];
-  msghdr header{};
-  header.msg_iov = &piece;
-  header.msg_iovlen = 1;
-  header.msg_control = control;
-  header.msg_controllen = sizeof(control);
-  const ssize_t got = recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (got < 0 && errno == EINTR) return false;
-  if (got < 0 && errno == EAGAIN) {
-    socket_ready_.readable = false;
-    return false;
-  }
-  if (got <= 0) return absl::UnavailableError("the process closed its socket");
-  size_t count = 0;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const size_t fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < fds; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      UniqueFd owned(fd);
-      if (count < message->fds.size()) message->fds[count++] = std::move(owned);
-    }
-  }
-  message->size = static_cast<size_t>(got);
-  return true;
-}
-
-absl::Status UnixChannel::Send(std::span<const std::byte> message, std::span<const int> fds) {
-  iovec piece{const_cast<std::byte*>(message.data()), message.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)] = {};
-  msghdr header{};
-  header.msg_iov = &piece;
-  header.msg_iovlen = 1;
-  if (!fds.empty()) {
-    header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
-  }
-  if (sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return absl::OkStatus();
-  if (errno == EAGAIN) {
-    return absl::ResourceExhaustedError("the process does not read the answers to its requests");
-  }
-  return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
+  const absl::StatusOr<bool> received = socket_.Receive(message);
+  if (received.ok() && !*received) socket_ready_.readable = false;
+  return received;
 }
 
 }  // namespace
@@ -180,7 +137,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
       }
       return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
     }
-    auto channel = Welcome(std::move(fd));
+    auto channel = Welcome(GuardedSocket(std::move(fd), foreign_));
     // A process that came and died is nobody; the next one may wait behind it.
     if (absl::IsNotFound(channel.status())) continue;
     return channel;
@@ -188,10 +145,10 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
   return nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(UniqueFd fd) {
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(GuardedSocket socket) {
   ucred who{};
   socklen_t length = sizeof(who);
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+  if (getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
     return absl::ErrnoToStatus(errno, "SO_PEERCRED");
   }
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, who.pid, 0)));
@@ -202,7 +159,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(UniqueFd fd) {
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
   TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant,
                           who.pid};
-  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(fd), std::move(pidfd),
+  auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(pidfd),
                                                std::move(doorbell), std::move(identity));
   MCCS_RETURN_IF_ERROR(channel->Watch());
   return channel;

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/reactor.h"
+#include "service/frontend/guarded_socket.h"
 #include "service/frontend/tenant_channel.h"
 
 namespace mccs {
@@ -38,12 +39,13 @@ class UnixDoor final : public TenantDoor {
   UnixDoor(const UnixDoorOptions& options, Reactor& reactor, UniqueFd socket)
       : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
   // The channel to the process that came. kNotFound: it has ended.
-  absl::StatusOr<std::unique_ptr<TenantChannel>> Welcome(UniqueFd fd);
+  absl::StatusOr<std::unique_ptr<TenantChannel>> Welcome(GuardedSocket socket);
 
   const UnixDoorOptions options_;
   Reactor& reactor_;
   UniqueFd socket_;
   Readiness readiness_;
+  const std::shared_ptr<ForeignDescriptors> foreign_ = std::make_shared<ForeignDescriptors>();
 };
 
 }  // namespace mccs

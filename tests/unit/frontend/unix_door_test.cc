@@ -1,18 +1,24 @@
 // The door of mccsd on real sockets: who comes in, as whom, and how their end is noticed.
 #include "service/frontend/unix_door.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -104,10 +110,8 @@ TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
   const UniqueFd client = Connect(path_);
   const auto channel = Accept();
   ASSERT_NE(channel, nullptr);
-  int pipes[2];
-  ASSERT_EQ(pipe(pipes), 0);
-  const UniqueFd read_end(pipes[0]), write_end(pipes[1]);
-  const int fds[] = {read_end.get(), write_end.get()};
+  const UniqueFd one(memfd_create("one", MFD_CLOEXEC)), two(memfd_create("two", MFD_CLOEXEC));
+  const int fds[] = {one.get(), two.get()};
   const std::byte text[] = {std::byte{'h'}, std::byte{'i'}};
   ASSERT_TRUE(channel->Send(text, fds).ok());
 
@@ -133,8 +137,147 @@ TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
   ASSERT_TRUE(message.fds[0].valid() && message.fds[1].valid());
   ASSERT_EQ(write(message.fds[1].get(), "x", 1), 1);
   char x = 0;
-  ASSERT_EQ(read(read_end.get(), &x, 1), 1);
+  ASSERT_EQ(pread(two.get(), &x, 1, 0), 1);
   EXPECT_EQ(x, 'x');
+}
+
+// ---- Descriptors that nobody asked for ---------------------------------------------------------
+
+// A TCP socket whose last close waits, for as long as its maker likes: what it sends is not read.
+class LingeringSocket {
+ public:
+  LingeringSocket() {
+    listener_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_.get(), any, length), 0);
+    EXPECT_EQ(listen(listener_.get(), 1), 0);
+    EXPECT_EQ(getsockname(listener_.get(), any, &length), 0);
+    fd_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(fd_.get(), any, length), 0);
+    peer_.Reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const linger wait{.l_onoff = 1, .l_linger = kLingerS};
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
+    const std::string data(1 << 16, 'x');
+    while (send(fd_.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
+    }
+  }
+  static constexpr int kLingerS = 5;
+  // After which nobody but the receiver has it.
+  void SendAway(int channel, int copies = 1) {
+    std::vector<int> fds(static_cast<size_t>(copies), fd_.get());
+    std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
+    char data[8] = {};
+    iovec piece{data, sizeof(data)};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
+    ASSERT_EQ(sendmsg(channel, &header, 0), static_cast<ssize_t>(sizeof(data)));
+    fd_.Reset();
+  }
+
+ private:
+  UniqueFd listener_, fd_, peer_;
+};
+
+class Stopwatch {
+ public:
+  bool IsShort() const {
+    return std::chrono::steady_clock::now() - start_ <
+           std::chrono::seconds(LingeringSocket::kLingerS) / 2;
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(UnixDoorTest, ADescriptorThatIsNoMemoryEndsItsSessionAndHoldsNobodyUp) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get());
+  const Stopwatch watch;
+  {
+    TenantMessage message;
+    const auto got = Receive(*channel, &message);
+    EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("no memory files"));
+  }
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixDoorTest, MoreDescriptorsThanAMessageHasHoldNobodyUp) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get(), 253);
+  const Stopwatch watch;
+  {
+    TenantMessage message;
+    EXPECT_FALSE(Receive(*channel, &message).ok());
+  }
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixDoorTest, WhatNobodyReadHoldsNobodyUpWhenTheChannelCloses) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow, another;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  slow.SendAway(client.get());
+  another.SendAway(client.get());
+  const Stopwatch watch;
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
+TEST_F(UnixDoorTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3 * ForeignDescriptors::kMostThreads; ++i) {
+    const UniqueFd client = Connect(path_);
+    auto channel = Accept();
+    ASSERT_NE(channel, nullptr);
+    int pipes[2];
+    ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+    const UniqueFd read_end(pipes[0]);
+    UniqueFd write_end(pipes[1]);
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    char data = 0;
+    iovec piece{&data, 1};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+    cmsghdr* const c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = write_end.get();
+    std::memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+    ASSERT_EQ(sendmsg(client.get(), &header, 0), 1);
+    write_end.Reset();
+    channel.reset();
+    char nothing = 0;
+    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer is gone";
+  }
 }
 
 TEST_F(UnixDoorTest, AStaleSocketFileIsReplaced) {

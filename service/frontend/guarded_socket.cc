@@ -1,0 +1,102 @@
+#include "service/frontend/guarded_socket.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "service/device/memory_file.h"
+
+namespace mccs {
+namespace {
+
+// Of one message, as the kernel has it (SCM_MAX_FD). With less room it would close the rest.
+constexpr size_t kMostDescriptors = 253;
+// In a closed socket. A socket's buffer holds some hundreds, of the smallest.
+constexpr int kMostUnread = 4096;
+
+}  // namespace
+
+GuardedSocket::~GuardedSocket() {
+  if (!fd_.valid()) return;
+  shutdown(fd_.get(), SHUT_RDWR);  // nothing comes behind what is there
+  TenantMessage unread;
+  for (int i = 0; i < kMostUnread; ++i) {
+    std::vector<UniqueFd> fds;
+    const ssize_t got = Take(&unread, &fds);
+    if (!fds.empty()) foreign_->Bury(std::move(fds));
+    if (got <= 0) return;
+  }
+  std::vector<UniqueFd> itself;
+  itself.push_back(std::move(fd_));
+  foreign_->Bury(std::move(itself));
+}
+
+ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) {
+  iovec piece{message->bytes.data(), message->bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof(control);
+  ssize_t got;
+  do {
+    got = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return got;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      fds->emplace_back(fd);
+    }
+  }
+  return got;
+}
+
+absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
+  std::vector<UniqueFd> fds;
+  const ssize_t got = Take(message, &fds);
+  if (got < 0 && errno == EAGAIN) return false;
+  const bool known = got > 0 && fds.size() <= message->fds.size() &&
+                     std::all_of(fds.begin(), fds.end(),
+                                 [](const UniqueFd& fd) { return IsMemoryFile(fd.get()); });
+  if (!known) {
+    foreign_->Bury(std::move(fds));
+    if (got <= 0) return absl::UnavailableError("the process closed its socket");
+    return absl::InvalidArgumentError(
+        "it sent descriptors that are no memory files (memfd_create without huge pages), or more "
+        "than belong to a message");
+  }
+  std::move(fds.begin(), fds.end(), message->fds.begin());
+  message->size = static_cast<size_t>(got);
+  return true;
+}
+
+absl::Status GuardedSocket::Send(std::span<const std::byte> message, std::span<const int> fds) {
+  iovec piece{const_cast<std::byte*>(message.data()), message.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * wire::kMaxMessageFds)] = {};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* c = CMSG_FIRSTHDR(&header);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(c), fds.data(), fds.size_bytes());
+  }
+  if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return absl::OkStatus();
+  if (errno == EAGAIN) {
+    return absl::ResourceExhaustedError("the process does not read the answers to its requests");
+  }
+  return absl::ErrnoToStatus(errno, "sendmsg to the tenant");
+}
+
+}  // namespace mccs
