@@ -77,6 +77,9 @@ void* Victims::AnyMemory() {
       return reinterpret_cast<void*>(AnyBits());
     case 4:
       return buffers_[Below(kBuffers)] + Below(2 * kBufferBytes);
+    case 5:
+      if (!to_free_.empty()) return to_free_[Below(to_free_.size())];
+      [[fallthrough]];
     default:
       return buffers_[Below(kBuffers)] + 8 * Below(4);
   }
@@ -146,13 +149,17 @@ void Victims::EndAll() {
 // ever: such communicators are non-blocking, and their end is an abort.
 void Victims::Renew() {
   EndAll();
-  // Memory that comes and goes, at addresses that were another's before.
-  for (void* memory : to_free_) ncclMemFree(memory);
-  to_free_.clear();
+  // Memory that comes and goes, at addresses that were another's before. cudaFree waits for the
+  // streams, ncclMemFree does not.
   std::byte*& buffer = buffers_[Below(kBuffers)];
   freed_ = buffer;
   cudaFree(buffer);
   buffer = Allocate(OneIn(2) ? kBufferBytes : 4 * kBufferBytes);
+  for (void* memory : to_free_) {
+    if (OneIn(2) && memory != nullptr) freed_ = static_cast<std::byte*>(memory);
+    ncclMemFree(memory);
+  }
+  to_free_.clear();
   ncclUniqueId id;
   Must(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
   comms_.resize(OneIn(3) ? 2 : 1);

@@ -34,7 +34,7 @@ class Victims {
   ncclRedOp_t AnyOperator() {
     return OneIn(3) ? user_operator : static_cast<ncclRedOp_t>(AnyInt());
   }
-  // NULL, this program's, on the device, freed, or anywhere.
+  // NULL, this program's, on the device, of ncclMemAlloc, freed, or anywhere.
   void* AnyMemory();
   ncclComm_t AnyComm();
   void* AnyRegistration();
@@ -55,7 +55,7 @@ class Victims {
   // Where a call, or the end of its group, may write the handles of communicators that it makes:
   // victims, too. Good until Renew.
   ncclComm_t* NewPlaces(size_t count = 1);
-  // By ncclMemFree, which waits for the streams, with Renew.
+  // By ncclMemFree, with Renew. Until then calls use it, where it is memory at all.
   void FreeLater(void* memory) { to_free_.push_back(memory); }
   void GroupStarted() { ++depth_; }
   void GroupEnded() { depth_ -= depth_ > 0 ? 1 : 0; }
