@@ -98,10 +98,10 @@ absl::StatusOr<BufferExports::Found> BufferExports::Find(const BufferUse& use) {
   }
   std::lock_guard lock(mutex_);
   if (virtual_.Knows(address, *cuda_id)) return FindVirtual(use);
-  const auto it = FirstOver({address, 1});
-  if (it != entries_.end() && it->second.buffer.Contains(address) &&
+  const auto it = FirstBeyond(address);
+  if (it != entries_.end() && it->second.buffer.range.Contains(address) &&
       it->second.buffer.cuda_id == *cuda_id) {
-    MCCS_RETURN_IF_ERROR(CheckWithin(use, it->second.buffer.range()));
+    MCCS_RETURN_IF_ERROR(CheckWithin(use, it->second.buffer.range));
     it->second.last_use = leases_.UsedNow();
     return Found{it->second.buffer, it->second.buffer.PlaceOf(address)};
   }
@@ -125,8 +125,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
     return Found{.buffer = {}, .place = {.ref = {}, .staged = true}};
   }
   const uint64_t before = Address(use) - range->chunk.base;
-  const ExportedBuffer chunk{.base = range->chunk.base,
-                             .bytes = range->chunk.bytes,
+  const ExportedBuffer chunk{.range = range->chunk,
                              .cuda_id = range->cuda_id,
                              .id = range->id,
                              .offset = range->offset - before};
@@ -136,7 +135,7 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
 std::optional<AddressRange> BufferExports::RangeOf(uint32_t id) {
   std::lock_guard lock(mutex_);
   for (const auto& [base, entry] : entries_) {
-    if (entry.buffer.id == id) return entry.buffer.range();
+    if (entry.buffer.id == id) return entry.buffer.range;
   }
   return virtual_.RangeOf(id);
 }
@@ -146,18 +145,18 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   const RelaxedCapture relaxed(driver_);
   const CUdeviceptr address = Address(use);
   const std::optional<MemoryKind> kind = KindOf(driver_, address);
-  const std::optional<Extent> extent = ExtentOf(driver_, address);
+  const std::optional<AddressRange> extent = ExtentOf(driver_, address);
   if (!kind || !extent) return NotKnown(use);
-  ExportedBuffer fresh{.base = extent->base, .bytes = extent->bytes, .cuda_id = cuda_id};
-  const bool whole = *kind != MemoryKind::kVirtual || allocations_.Contains(fresh.range());
+  ExportedBuffer fresh{.range = *extent, .cuda_id = cuda_id};
+  const bool whole = *kind != MemoryKind::kVirtual || allocations_.Contains(fresh.range);
   if (!whole) return FindVirtual(use);
-  MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range()));
-  MCCS_ASSIGN_OR_RETURN(const std::optional<Offer> offer, OfferOf(driver_, *kind, fresh.range()));
+  MCCS_RETURN_IF_ERROR(CheckWithin(use, fresh.range));
+  MCCS_ASSIGN_OR_RETURN(const std::optional<Offer> offer, OfferOf(driver_, *kind, fresh.range));
   if (!offer) return Stage(use, *kind);
 
   // Whatever was at these addresses before is gone: the daemon lets go of it first.
-  for (auto overlap = FirstOver(fresh.range());
-       overlap != entries_.end() && overlap->second.buffer.range().Overlaps(fresh.range());) {
+  for (auto overlap = FirstBeyond(fresh.range.base);
+       overlap != entries_.end() && overlap->second.buffer.range.Overlaps(fresh.range);) {
     overlap = Forget(overlap);
   }
   ForgetFreed();
@@ -168,11 +167,11 @@ absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,
   fresh.id = registered.buffer_id;
   if (Shows(Verbosity::kInfo, Subsystem::kReg)) {
     Say(Verbosity::kInfo,
-        absl::StrCat("buffer ", fresh.id, ": ", fresh.bytes, " bytes from 0x",
-                     absl::Hex(fresh.base), " are known to the daemon"),
+        absl::StrCat("buffer ", fresh.id, ": ", fresh.range.bytes, " bytes from 0x",
+                     absl::Hex(fresh.range.base), " are known to the daemon"),
         Subsystem::kReg);
   }
-  entries_[fresh.base] = {fresh, leases_.UsedNow()};
+  entries_[fresh.range.base] = {fresh, leases_.UsedNow()};
   return Found{fresh, fresh.PlaceOf(address)};
 }
 
@@ -192,9 +191,9 @@ BufferExports::Found BufferExports::Stage(const BufferUse& use, MemoryKind kind)
 // ---- The recent ones of a communicator -------------------------------------------------------
 
 const ExportedBuffer* RecentBuffers::FindRecent(uint64_t address) {
-  if (recent_[newest_].Contains(address)) return &recent_[newest_];
+  if (recent_[newest_].range.Contains(address)) return &recent_[newest_];
   for (size_t i = 0; i < kRecent; ++i) {
-    if (recent_[i].Contains(address)) {
+    if (recent_[i].range.Contains(address)) {
       newest_ = i;
       return &recent_[i];
     }
@@ -223,11 +222,8 @@ absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
     generation_ = now;
   }
   const ExportedBuffer* buffer = FindRecent(address);
-  unsigned long long cuda_id = 0;
-  if (buffer != nullptr && use.bytes <= buffer->bytes - (address - buffer->base) &&
-      driver_.PointerGetAttribute(&cuda_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) ==
-          CUDA_SUCCESS &&
-      cuda_id == buffer->cuda_id) [[likely]] {
+  if (buffer != nullptr && buffer->range.Contains({address, use.bytes}) &&
+      BufferIdOf(driver_, address) == buffer->cuda_id) [[likely]] {
     return buffer->PlaceOf(address);
   }
   MCCS_ASSIGN_OR_RETURN(const BufferExports::Found found, exports_.Find(use));
@@ -237,7 +233,7 @@ absl::StatusOr<BufferPlace> RecentBuffers::Resolve(const BufferUse& use) {
 
 void RecentBuffers::Remember(const ExportedBuffer& buffer) {
   for (ExportedBuffer& old : recent_) {
-    if (old.range().Overlaps(buffer.range())) old = {};
+    if (old.range.Overlaps(buffer.range)) old = {};
   }
   recent_[victim_] = buffer;
   newest_ = victim_;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/address_range.h"
 #include "proto/shim_wire.h"
 #include "shim/daemon_client.h"
 #include "shim/driver_api.h"
@@ -40,16 +41,14 @@ struct BufferPlace {
 
 // One allocation that the daemon holds, alone or as a part of a buffer of its own.
 struct ExportedBuffer {
-  uint64_t base = 0;
-  uint64_t bytes = 0;
+  AddressRange range;
   unsigned long long cuda_id = 0;  // CUDA's number of the allocation
   uint32_t id = 0;                 // the daemon's name for it; 0: none
   uint64_t offset = 0;             // where it begins in the daemon's buffer
 
-  bool Contains(uint64_t address) const { return address - base < bytes; }
-  AddressRange range() const { return {base, bytes}; }
   BufferPlace PlaceOf(uint64_t address) const {
-    return {.ref = {.id = id, .reserved = 0, .offset = offset + (address - base)}, .staged = false};
+    return {.ref = {.id = id, .reserved = 0, .offset = offset + (address - range.base)},
+            .staged = false};
   }
 };
 
@@ -108,7 +107,7 @@ class BufferExports {
   absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
   absl::StatusOr<Found> FindVirtual(const BufferUse& use);
   Found Stage(const BufferUse& use, MemoryKind kind);
-  Entries::iterator FirstOver(const AddressRange& range);
+  Entries::iterator FirstBeyond(uint64_t address);
   bool LetGo(const AddressRange& range, bool kept_too);
   // What the daemon has to do before the range is free; nothing when the lock cannot be had in
   // time.

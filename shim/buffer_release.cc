@@ -38,11 +38,9 @@ BufferExports::BufferExports(const DriverApi& driver, const VirtualAllocations& 
 
 BufferExports::~BufferExports() { client_.SetChore(nullptr); }
 
-// The first entry that reaches beyond the range's beginning.
-BufferExports::Entries::iterator BufferExports::FirstOver(const AddressRange& range) {
-  auto it = entries_.upper_bound(range.base);
-  if (it != entries_.begin() && std::prev(it)->second.buffer.Contains(range.base)) --it;
-  return it;
+BufferExports::Entries::iterator BufferExports::FirstBeyond(uint64_t address) {
+  return mccs::FirstBeyond(entries_, address,
+                           [](const Entry& entry) { return entry.buffer.range.bytes; });
 }
 
 // ---- Frees that were not seen ----------------------------------------------------------------
@@ -103,9 +101,9 @@ std::optional<std::vector<uint64_t>> BufferExports::BeginLettingGo(const Address
     return true;
   });
   bool any = false;
-  for (auto it = FirstOver(range);
-       it != entries_.end() && it->second.buffer.range().Overlaps(range);) {
-    if (!kept_too && leases_.IsKept(it->second.buffer.range())) {
+  for (auto it = FirstBeyond(range.base);
+       it != entries_.end() && it->second.buffer.range.Overlaps(range);) {
+    if (!kept_too && leases_.IsKept(it->second.buffer.range)) {
       ++it;
       continue;
     }
@@ -155,7 +153,7 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
   std::erase_if(leaving_, [this](const Leaving& l) { return client_.Poll(l.request).has_value(); });
   size_t ended = 0;
   for (auto it = entries_.begin(); it != entries_.end();) {
-    const AddressRange range = it->second.buffer.range();
+    const AddressRange range = it->second.buffer.range;
     if (!leases_.HasEnded(it->second.last_use, range, now)) {
       ++it;
       continue;

@@ -21,17 +21,9 @@
 #include <mutex>
 #include <vector>
 
+#include "base/address_range.h"
+
 namespace mccs::shim {
-
-struct AddressRange {
-  uint64_t base = 0;
-  uint64_t bytes = 0;
-
-  bool Overlaps(const AddressRange& other) const {
-    return base < other.base ? other.base - base < bytes : base - other.base < other.bytes;
-  }
-  bool operator==(const AddressRange&) const = default;
-};
 
 class UnpostedCalls;
 

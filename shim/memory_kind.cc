@@ -52,15 +52,16 @@ absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr addre
 }
 
 // cuMemGetAddressRange speaks of device memory only; the attributes know registered memory too.
-std::optional<Extent> ExtentOf(const DriverApi& driver, CUdeviceptr address) {
+std::optional<AddressRange> ExtentOf(const DriverApi& driver, CUdeviceptr address) {
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  if (driver.MemGetAddressRange(&base, &bytes, address) == CUDA_SUCCESS) return Extent{base, bytes};
+  if (driver.MemGetAddressRange(&base, &bytes, address) == CUDA_SUCCESS)
+    return AddressRange{base, bytes};
   if (driver.PointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) ==
           CUDA_SUCCESS &&
       driver.PointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) ==
           CUDA_SUCCESS) {
-    return Extent{base, bytes};
+    return AddressRange{base, bytes};
   }
   return std::nullopt;
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/address_range.h"
 #include "base/unique_fd.h"
 #include "shim/driver_api.h"
 
@@ -33,11 +34,7 @@ std::optional<unsigned long long> BufferIdOf(const DriverApi& driver, CUdevicept
 absl::StatusOr<UniqueFd> DescriptorOf(const DriverApi& driver, CUdeviceptr address);
 
 // The allocation around an address; of virtual memory the one mapping.
-struct Extent {
-  CUdeviceptr base = 0;
-  uint64_t bytes = 0;
-};
-std::optional<Extent> ExtentOf(const DriverApi& driver, CUdeviceptr address);
+std::optional<AddressRange> ExtentOf(const DriverApi& driver, CUdeviceptr address);
 
 }  // namespace mccs::shim
 

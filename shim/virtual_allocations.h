@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/address_range.h"
 #include "shim/driver_api.h"
-#include "shim/export_leases.h"
 
 namespace mccs::shim {
 

@@ -28,18 +28,13 @@ constexpr int kCheckedPerChunk = 8;
 // Where the driver does not say how much memory a GPU has.
 constexpr uint64_t kUnknownDeviceBytes = 128 * kGiB;
 
-bool IsWithin(const AddressRange& inner, const AddressRange& outer) {
-  return inner.base >= outer.base && inner.bytes <= outer.bytes &&
-         inner.base - outer.base <= outer.bytes - inner.bytes;
-}
-
 }  // namespace
 
 // ---- Windows ---------------------------------------------------------------------------------
 
 VirtualRanges::Window* VirtualRanges::WindowOf(const AddressRange& use) const {
   for (const auto& window : windows_) {
-    if (IsWithin(use, window->range)) return window.get();
+    if (window->range.Contains(use)) return window.get();
   }
   return nullptr;
 }
@@ -80,12 +75,7 @@ absl::StatusOr<VirtualRanges::Window*> VirtualRanges::OpenWindow(const AddressRa
 }
 
 VirtualRanges::Chunks::iterator VirtualRanges::FirstBeyond(Window& window, uint64_t address) {
-  auto it = window.chunks.upper_bound(address);
-  if (it != window.chunks.begin()) {
-    const auto before = std::prev(it);
-    if (address - before->first < before->second.bytes) it = before;
-  }
-  return it;
+  return mccs::FirstBeyond(window.chunks, address, [](const Chunk& chunk) { return chunk.bytes; });
 }
 
 std::optional<AddressRange> VirtualRanges::RangeOf(uint32_t id) const {
@@ -97,7 +87,7 @@ std::optional<AddressRange> VirtualRanges::RangeOf(uint32_t id) const {
 
 bool VirtualRanges::Knows(uint64_t address, unsigned long long cuda_id) const {
   for (const auto& window : windows_) {
-    if (address - window->range.base >= window->range.bytes) continue;
+    if (!window->range.Contains(address)) continue;
     const auto it = FirstBeyond(*window, address);
     if (it != window->chunks.end() && it->first <= address) return it->second.cuda_id == cuda_id;
   }
@@ -134,7 +124,7 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
   found.id = window.id;
   found.offset = use.base - window.range.base;
   const ExportLeases::Use now = leases_.UsedNow();
-  const uint64_t end = use.base + use.bytes;
+  const uint64_t end = use.end();
   auto it = FirstBeyond(window, use.base);
   for (uint64_t at = use.base; at < end;) {
     const std::optional<unsigned long long> cuda_id = BufferIdOf(driver_, at);
@@ -148,15 +138,14 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
       known = &it->second;
       ++it;
     } else {
-      const std::optional<Extent> extent = ExtentOf(driver_, at);
+      const std::optional<AddressRange> extent = ExtentOf(driver_, at);
       if (!extent) {
         return absl::InvalidArgumentError(
             absl::StrCat("CUDA knows no mapping at 0x", absl::Hex(at)));
       }
-      chunk = {extent->base, extent->bytes};
-      MCCS_ASSIGN_OR_RETURN(known, Add(window, chunk, found));
+      chunk = *extent;
+      MCCS_ASSIGN_OR_RETURN(known, Add(window, chunk, *cuda_id, found));
       it = window.chunks.upper_bound(at);
-      if (known != nullptr) known->cuda_id = *cuda_id;
     }
     if (known != nullptr) {
       known->last_use = now;
@@ -166,21 +155,21 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
       found.chunk = chunk;
       found.cuda_id = *cuda_id;
     }
-    at = chunk.base + chunk.bytes;
+    at = chunk.end();
   }
   return absl::OkStatus();
 }
 
 // Null where it cannot be mapped now.
 absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const AddressRange& chunk,
-                                                         Found& found) {
+                                                         unsigned long long cuda_id, Found& found) {
   // What was at these addresses is gone.
   TakeOut(
       window, chunk, [](const auto&, const auto&) { return true; }, nullptr);
   MCCS_ASSIGN_OR_RETURN(const UniqueFd fd, DescriptorOf(driver_, chunk.base));
-  Chunk fresh{.bytes = chunk.bytes, .cuda_id = 0, .shared = fd.valid(), .last_use = {}};
+  Chunk fresh{.bytes = chunk.bytes, .cuda_id = cuda_id, .shared = fd.valid(), .last_use = {}};
   if (fresh.shared) {
-    if (!IsWithin(chunk, window.range)) {
+    if (!window.range.Contains(chunk)) {
       found.refusal = "it reaches beyond the addresses that are reserved for it";
       return nullptr;
     }
@@ -200,13 +189,18 @@ absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const A
   return &(window.chunks[chunk.base] = fresh);
 }
 
+// Of those that were asked to leave, the ones that have.
+void VirtualRanges::DropLeft(Window& window) {
+  std::erase_if(window.leaving, [&](const Leaving& leaving) {
+    return client_.dead() || client_.Poll(leaving.request).has_value();
+  });
+}
+
 // Whether the daemon has let go of what was there.
 bool VirtualRanges::IsFree(Window& window, const AddressRange& range) {
   const auto until = std::chrono::steady_clock::now() + kFreeTime;
   for (PoliteWait wait;; wait.Pause()) {
-    std::erase_if(window.leaving, [&](const Leaving& leaving) {
-      return client_.dead() || client_.Poll(leaving.request).has_value();
-    });
+    DropLeft(window);
     const bool free =
         std::none_of(window.leaving.begin(), window.leaving.end(),
                      [&](const Leaving& leaving) { return leaving.range.Overlaps(range); });
@@ -256,9 +250,9 @@ void VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser c
       continue;
     }
     if (it->second.shared) {
-      if (run.base + run.bytes != chunk.base) send();
+      if (run.end() != chunk.base) send();
       if (run.bytes == 0) run.base = chunk.base;
-      run.bytes = chunk.base + chunk.bytes - run.base;
+      run.bytes = chunk.end() - run.base;
     }
     it = window.chunks.erase(it);
   }
@@ -281,9 +275,7 @@ bool VirtualRanges::BeginLettingGo(const AddressRange& range, Chooser chosen,
 
 void VirtualRanges::LetGoOf(Chooser chosen) {
   for (const auto& window : windows_) {
-    std::erase_if(window->leaving, [&](const Leaving& leaving) {
-      return client_.dead() || client_.Poll(leaving.request).has_value();
-    });
+    DropLeft(*window);
     TakeOut(*window, window->range, chosen, nullptr);
   }
 }
@@ -302,8 +294,7 @@ void VirtualRanges::ForgetUnmapped() {
     checked_up_to_ = next;  // 0 where there is none: from the beginning
     if (window == nullptr) return;
     const Chunk& chunk = window->chunks.at(next);
-    // Those that were asked for just now have no number yet.
-    if (chunk.cuda_id == 0 || BufferIdOf(driver_, next) == chunk.cuda_id) continue;
+    if (BufferIdOf(driver_, next) == chunk.cuda_id) continue;
     TakeOut(
         *window, {next, 1}, [](const auto&, const auto&) { return true; }, nullptr);
   }

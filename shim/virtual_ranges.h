@@ -27,6 +27,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/address_range.h"
 #include "shim/daemon_client.h"
 #include "shim/driver_api.h"
 #include "shim/export_leases.h"
@@ -95,12 +96,13 @@ class VirtualRanges {
   Window* WindowOf(const AddressRange& use) const;
   absl::StatusOr<Window*> OpenWindow(const AddressRange& use);
   uint64_t WindowBytes(const AddressRange& use) const;
-  // The first chunk that reaches beyond the address.
   static Chunks::iterator FirstBeyond(Window& window, uint64_t address);
 
   // Steps of Resolve.
   absl::Status MapMissing(Window& window, const AddressRange& use, Found& found);
-  absl::StatusOr<Chunk*> Add(Window& window, const AddressRange& chunk, Found& found);
+  absl::StatusOr<Chunk*> Add(Window& window, const AddressRange& chunk, unsigned long long cuda_id,
+                             Found& found);
+  void DropLeft(Window& window);
   bool IsFree(Window& window, const AddressRange& range);
   absl::Status Collect(Window& window, Found& found);
 

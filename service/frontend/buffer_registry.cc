@@ -59,8 +59,8 @@ absl::Status BufferRegistry::MapChunk(BufferId id, uint64_t offset, const Buffer
   return buffer->Map(offset, offer, std::move(shares));
 }
 
-absl::StatusOr<std::weak_ptr<DeviceMemory>> BufferRegistry::UnmapChunks(
-    BufferId id, const ChunkedBuffer::Span& span) {
+absl::StatusOr<std::weak_ptr<DeviceMemory>> BufferRegistry::UnmapChunks(BufferId id,
+                                                                        const AddressRange& span) {
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   return buffer->Unmap(span);
 }

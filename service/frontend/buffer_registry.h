@@ -35,8 +35,7 @@ class BufferRegistry {
   absl::StatusOr<BufferId> Reserve(uint64_t bytes);
   // As ChunkedBuffer's. kInvalidArgument also for a buffer that is none.
   absl::Status MapChunk(BufferId id, uint64_t offset, const BufferExport& offer);
-  absl::StatusOr<std::weak_ptr<DeviceMemory>> UnmapChunks(BufferId id,
-                                                          const ChunkedBuffer::Span& span);
+  absl::StatusOr<std::weak_ptr<DeviceMemory>> UnmapChunks(BufferId id, const AddressRange& span);
 
   // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
   absl::StatusOr<std::weak_ptr<DeviceMemory>> Release(BufferId id);

@@ -24,8 +24,7 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
   return absl::OkStatus();
 }
 
-absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id,
-                                         const ChunkedBuffer::Span& span,
+absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                                          std::vector<RingUse> uses) {
   if (pending_.size() >= kMostPending) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -39,7 +39,7 @@ class BufferReleases {
   absl::Status Begin(uint64_t request, BufferId id, std::vector<RingUse> uses);
   // The same for chunks of the buffer, which itself stays. kResourceExhausted: kMostPending.
   static constexpr size_t kMostPending = kMaxBuffersPerProcess;
-  absl::Status BeginChunks(uint64_t request, BufferId id, const ChunkedBuffer::Span& span,
+  absl::Status BeginChunks(uint64_t request, BufferId id, const AddressRange& span,
                            std::vector<RingUse> uses);
 
   // The requests whose buffers have gone since. A turn looks at so many at most, at all of them in
@@ -53,7 +53,7 @@ class BufferReleases {
   struct Pending {
     uint64_t request;
     BufferId id;
-    std::optional<ChunkedBuffer::Span> chunks;  // else all of the buffer
+    std::optional<AddressRange> chunks;  // else all of the buffer
     std::vector<RingUse> uses;
     bool forgotten;
     std::weak_ptr<DeviceMemory> memory;  // once it is forgotten

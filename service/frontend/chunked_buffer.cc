@@ -7,13 +7,6 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
-
-bool Overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
-  return a < b ? b - a < a_bytes : a - b < b_bytes;
-}
-
-}  // namespace
 
 struct ChunkedBuffer::Epoch {
   explicit Epoch(std::shared_ptr<Ground> its_ground) : ground(std::move(its_ground)) {
@@ -42,20 +35,19 @@ ChunkedBuffer::ChunkedBuffer(std::unique_ptr<DeviceRange> range, std::unique_ptr
   present_ = std::make_shared<Epoch>(ground_);
 }
 
-std::map<uint64_t, ChunkedBuffer::Chunk>::iterator ChunkedBuffer::FirstIn(const Span& span) {
+AddressRange ChunkedBuffer::RangeOf(const Chunks::value_type& chunk) {
+  return {chunk.first, chunk.second.bytes};
+}
+
+ChunkedBuffer::Chunks::iterator ChunkedBuffer::FirstIn(const AddressRange& span) {
   auto& chunks = ground_->chunks;
-  auto it = chunks.upper_bound(span.offset);
-  if (it != chunks.begin()) {
-    const auto before = std::prev(it);
-    if (span.offset - before->first < before->second.bytes) it = before;
-  }
-  const bool inside =
-      it != chunks.end() && Overlap(it->first, it->second.bytes, span.offset, span.bytes);
+  const auto it = FirstBeyond(chunks, span.base, [](const Chunk& chunk) { return chunk.bytes; });
+  const bool inside = it != chunks.end() && RangeOf(*it).Overlaps(span);
   return inside ? it : chunks.end();
 }
 
 absl::Status ChunkedBuffer::Map(uint64_t offset, const BufferExport& offer, Shares shares) {
-  const Span span{offset, offer.bytes};
+  const AddressRange span{offset, offer.bytes};
   const uint64_t size = ground_->range->bytes();
   if (span.bytes == 0 || offset > size || span.bytes > size - offset) {
     return absl::InvalidArgumentError(absl::StrCat("a chunk of ", span.bytes, " bytes at offset ",
@@ -74,7 +66,7 @@ absl::Status ChunkedBuffer::Map(uint64_t offset, const BufferExport& offer, Shar
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::weak_ptr<DeviceMemory>> ChunkedBuffer::Unmap(const Span& span) {
+absl::StatusOr<std::weak_ptr<DeviceMemory>> ChunkedBuffer::Unmap(const AddressRange& span) {
   if (ground_->epochs > kMostWaiting) {
     return absl::ResourceExhaustedError(
         absl::StrCat(ground_->epochs - 1,
@@ -82,12 +74,10 @@ absl::StatusOr<std::weak_ptr<DeviceMemory>> ChunkedBuffer::Unmap(const Span& spa
                      "the limit: let the work end first"));
   }
   std::vector<uint64_t> taken;
-  for (auto it = FirstIn(span);
-       it != ground_->chunks.end() && Overlap(it->first, it->second.bytes, span.offset, span.bytes);
-       ++it) {
+  for (auto it = FirstIn(span); it != ground_->chunks.end() && RangeOf(*it).Overlaps(span); ++it) {
     if (std::exchange(it->second.leaving, true)) continue;
     taken.push_back(it->first);
-    CutRun({it->first, it->second.bytes});
+    CutRun(RangeOf(*it));
   }
   std::shared_ptr<Epoch> past = std::exchange(present_, std::make_shared<Epoch>(ground_));
   past->taken_back = std::move(taken);
@@ -95,18 +85,18 @@ absl::StatusOr<std::weak_ptr<DeviceMemory>> ChunkedBuffer::Unmap(const Span& spa
   return std::weak_ptr<DeviceMemory>(BufferHold(past, ground_->range.get()));
 }
 
-bool ChunkedBuffer::Covers(const Span& span) const {
+bool ChunkedBuffer::Covers(const AddressRange& span) const {
   const uint64_t size = ground_->range->bytes();
-  if (span.offset > size || span.bytes > size - span.offset) return false;
+  if (span.base > size || span.bytes > size - span.base) return false;
   if (span.bytes == 0) return true;
-  const auto after = runs_.upper_bound(span.offset);
-  return after != runs_.begin() && std::prev(after)->second >= span.offset + span.bytes;
+  const auto after = runs_.upper_bound(span.base);
+  return after != runs_.begin() && std::prev(after)->second >= span.base + span.bytes;
 }
 
 BufferHold ChunkedBuffer::Hold() const { return BufferHold(present_, ground_->range.get()); }
 
-void ChunkedBuffer::AddRun(const Span& span) {
-  auto [run, added] = runs_.emplace(span.offset, span.offset + span.bytes);
+void ChunkedBuffer::AddRun(const AddressRange& span) {
+  auto [run, added] = runs_.emplace(span.base, span.base + span.bytes);
   if (const auto next = std::next(run); next != runs_.end() && next->first == run->second) {
     run->second = next->second;
     runs_.erase(next);
@@ -119,10 +109,10 @@ void ChunkedBuffer::AddRun(const Span& span) {
 }
 
 // REQUIRES: the span lies within one run.
-void ChunkedBuffer::CutRun(const Span& span) {
-  const auto run = std::prev(runs_.upper_bound(span.offset));
-  const uint64_t end = std::exchange(run->second, span.offset);
-  if (end > span.offset + span.bytes) runs_.emplace(span.offset + span.bytes, end);
+void ChunkedBuffer::CutRun(const AddressRange& span) {
+  const auto run = std::prev(runs_.upper_bound(span.base));
+  const uint64_t end = std::exchange(run->second, span.base);
+  if (end > span.base + span.bytes) runs_.emplace(span.base + span.bytes, end);
   if (run->first == run->second) runs_.erase(run);
 }
 

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/address_range.h"
 #include "service/device/device.h"
 #include "service/frontend/buffer_quota.h"
 
@@ -29,6 +30,7 @@ namespace mccs {
 // Whoever holds one keeps what it resolved mapped.
 using BufferHold = std::shared_ptr<DeviceMemory>;
 
+// A span is a range of offsets in it.
 class ChunkedBuffer {
  public:
   // A chunk is a mapping, and may leave a gap behind it, which the kernel counts as another.
@@ -37,21 +39,16 @@ class ChunkedBuffer {
   // Epochs whose chunks are taken back and held still.
   static constexpr int kMostWaiting = 64;
 
-  struct Span {
-    uint64_t offset = 0;
-    uint64_t bytes = 0;
-  };
-
   ChunkedBuffer(std::unique_ptr<DeviceRange> range, std::unique_ptr<BufferShare> share);
 
   // kInvalidArgument: outside of the range, over what is mapped, or as DeviceRange::Map.
   absl::Status Map(uint64_t offset, const BufferExport& offer, Shares shares);
   // Takes back all chunks that reach into the span; the answer expires when they are unmapped.
   // kResourceExhausted: kMostWaiting.
-  absl::StatusOr<std::weak_ptr<DeviceMemory>> Unmap(const Span& span);
+  absl::StatusOr<std::weak_ptr<DeviceMemory>> Unmap(const AddressRange& span);
 
   // True when all of the span is mapped, and not taken back.
-  bool Covers(const Span& span) const;
+  bool Covers(const AddressRange& span) const;
   BufferHold Hold() const;
 
  private:
@@ -60,19 +57,21 @@ class ChunkedBuffer {
     bool leaving = false;
     Shares shares;
   };
+  using Chunks = std::map<uint64_t, Chunk>;  // by offset
   // What outlives the buffer in the hands of holders.
   struct Ground {
     std::unique_ptr<BufferShare> share;
-    std::map<uint64_t, Chunk> chunks;  // by offset
+    Chunks chunks;
     int epochs = 0;
     std::unique_ptr<DeviceRange> range;
   };
   struct Epoch;
 
+  static AddressRange RangeOf(const Chunks::value_type& chunk);
   // A chunk that reaches into the span, or the end.
-  std::map<uint64_t, Chunk>::iterator FirstIn(const Span& span);
-  void AddRun(const Span& span);
-  void CutRun(const Span& span);
+  Chunks::iterator FirstIn(const AddressRange& span);
+  void AddRun(const AddressRange& span);
+  void CutRun(const AddressRange& span);
 
   std::shared_ptr<Ground> ground_;
   std::shared_ptr<Epoch> present_;
