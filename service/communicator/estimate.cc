@@ -2,14 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/communicator/rank_port.h"
 
 namespace mccs {
 namespace {
-
-// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
-constexpr uint64_t kMaxBytes = uint64_t{1} << 56;
-
-bool IsMessageKind(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
 absl::Status Check(const EstimatedCall& call, int ranks) {
   if (call.kind == OpKind::kNone || static_cast<int>(call.kind) >= kOpKinds ||
@@ -18,12 +14,12 @@ absl::Status Check(const EstimatedCall& call, int ranks) {
                                                    static_cast<int>(call.kind), ", type ",
                                                    static_cast<int>(call.type)));
   }
-  const bool names_a_rank = HasRoot(call.kind) || IsMessageKind(call.kind);
+  const bool names_a_rank = HasRoot(call.kind) || IsMessage(call.kind);
   if (names_a_rank && (call.root_or_peer < 0 || call.root_or_peer >= ranks)) {
     return absl::InvalidArgumentError(
         absl::StrCat("no estimate for rank ", call.root_or_peer, " of ", ranks));
   }
-  if (call.count > kMaxBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
+  if (call.count > kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
     return absl::InvalidArgumentError(absl::StrCat("no estimate for count ", call.count));
   }
   return absl::OkStatus();
@@ -35,7 +31,7 @@ absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plan
                                       const EstimateGround& ground) {
   const Layout& layout = plans.layout();
   MCCS_RETURN_IF_ERROR(Check(call, layout.rank_count()));
-  if (IsMessageKind(call.kind)) {
+  if (IsMessage(call.kind)) {
     const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
     return EstimateMessageUs(call.count * SizeOf(call.type), crosses, ground.parameters);
   }

@@ -11,8 +11,6 @@ namespace mccs {
 namespace {
 
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
-// How soon the same sentence stands in the log again.
-constexpr int64_t kRepeatNs = 60 * kNsPerSec;
 // How long the leader waits for hosts that do not answer.
 constexpr int64_t kAnswerPatienceNs = kNsPerSec;
 // However many hosts complain, the leader asks no oftener.
@@ -200,9 +198,7 @@ void HangWatcher::Conclude(MonotonicNs now) {
 }
 
 void HangWatcher::Learn(const HeldUp& held_up, MonotonicNs now) {
-  if (held_up.text != said_ || now >= say_again_at_) {
-    said_ = held_up.text;
-    say_again_at_ = now + kRepeatNs;
+  if (in_log_.IsDue(held_up.text, now)) {
     options_.log->Warning("communicator ", options_.name, ": ", held_up.text);
   }
   if (held_up.operation < operation_) return;  // This host has done its part of it.

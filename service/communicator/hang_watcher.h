@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/repeated_sentence.h"
 #include "proto/peer.pb.h"
 #include "service/communicator/membership.h"
 #include "service/communicator/star.h"
@@ -84,8 +85,7 @@ class HangWatcher {
   MonotonicNs speak_at_ = 0;       // when this host tells (again) that it waits; 0: not waiting
   HeldUp held_up_;
   bool changed_ = false;
-  std::string said_;  // in the log
-  MonotonicNs say_again_at_ = 0;
+  RepeatedSentence in_log_;
 
   // The leader's question, while it is open.
   bool asking_ = false;

@@ -18,6 +18,10 @@ namespace mccs {
 
 struct JoinRequest;
 
+// Of a call, over all ranks. Beyond this a count times a size times the ranks could overflow; no
+// machine has that memory.
+inline constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
+
 // A collective call of this rank: checked, its buffers resolved to the daemon's addresses.
 struct PostedOperation {
   OpKind kind = OpKind::kNone;

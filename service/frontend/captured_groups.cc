@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/address_range.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -211,9 +212,9 @@ const PostedMessage* CapturedGroups::TakeMessage() {
 
 bool CapturedGroups::CompleteMessage(const PostedMessage& message) {
   for (Group* group : running_) {
-    const bool ours = std::any_of(group->messages.begin(), group->messages.end(),
-                                  [&](const HeldMessage& own) { return &own == &message; });
-    if (!ours) continue;
+    const AddressRange own{reinterpret_cast<uintptr_t>(group->messages.data()),
+                           group->messages.size() * sizeof(HeldMessage)};
+    if (!own.Contains(reinterpret_cast<uintptr_t>(&message))) continue;
     ++group->complete_messages;
     EndIfDone(*group);
     return true;

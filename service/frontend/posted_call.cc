@@ -8,9 +8,6 @@
 namespace mccs {
 namespace {
 
-// Beyond this a count times a size times the ranks could overflow; no machine has that memory.
-constexpr uint64_t kMaxCallBytes = uint64_t{1} << 56;
-
 bool Served(OpKind kind) {
   return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || IsMessage(kind);
 }

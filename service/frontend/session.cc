@@ -338,12 +338,11 @@ absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
 }
 
 absl::Status Session::HandleEstimate(const wire::Estimate& request) {
-  const auto slot = ranks_.find(request.comm_handle);
-  absl::StatusOr<double> estimate = absl::InvalidArgumentError("the handle is not in use");
-  if (slot != ranks_.end() && slot->second.endpoint->communicator != nullptr) {
-    estimate = slot->second.endpoint->communicator->Estimate(
+  const absl::StatusOr<double> estimate = [&]() -> absl::StatusOr<double> {
+    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
+    return slot->endpoint->communicator->Estimate(
         {request.op, request.type, request.root_or_peer, request.count});
-  }
+  }();
   auto reply = Reply<wire::EstimateReply>(request.header.request, estimate.status());
   reply.microseconds = estimate.ok() ? *estimate : 0;
   return Send(reply);

@@ -104,7 +104,6 @@ class Session {
   absl::Status HandleReleaseCapture(const wire::ReleaseCapture& request);
   absl::Status JoinPlace(const RankSlot& parent, const OffspringPlace& place,
                          const wire::CommOptions& options, uint64_t request);
-  void EndWork(RankSlot& slot, const std::string& why);
   absl::Status HandleAbort(const wire::CommAbort& request);
   absl::Status HandleDestroy(const wire::CommDestroy& request);
   absl::Status HandleEstimate(const wire::Estimate& request);
@@ -112,8 +111,8 @@ class Session {
   absl::StatusOr<JoinRequest> CheckInit(const wire::CommInit& request);
   // The rank joins; its request will be answered by AnswerInit. An error: by the caller.
   absl::Status Admit(const JoinRequest& join, uint64_t request);
-  // A slot whose rank may ask for another communicator; null with the reason otherwise.
-  absl::StatusOr<RankSlot*> ParentSlot(uint32_t handle);
+  // A slot whose rank has joined and does not leave; the reason otherwise.
+  absl::StatusOr<RankSlot*> UsableSlot(uint32_t handle);
   absl::Status TakeSeat(uint64_t request, const JoinRequest& join);
   void NoSeat(uint64_t request, const absl::Status& why);
   // What the rank of `parent` (and `request` alone, if not 0) asked for and has not got.

@@ -7,7 +7,7 @@
 namespace mccs {
 
 absl::Status Session::HandleCaptureWork(const wire::CaptureWork& request) {
-  absl::StatusOr<RankSlot*> slot = ParentSlot(request.comm_handle);
+  absl::StatusOr<RankSlot*> slot = UsableSlot(request.comm_handle);
   std::optional<absl::Status> outcome;
   if (slot.ok()) {
     outcome = (*slot)->endpoint->captured().Add(request.capture, request.record);

@@ -12,7 +12,7 @@
 
 namespace mccs {
 
-absl::StatusOr<Session::RankSlot*> Session::ParentSlot(uint32_t handle) {
+absl::StatusOr<Session::RankSlot*> Session::UsableSlot(uint32_t handle) {
   auto slot = ranks_.find(handle);
   const bool usable = slot != ranks_.end() && slot->second.endpoint->communicator != nullptr &&
                       !slot->second.leaving.has_value();
@@ -23,7 +23,7 @@ absl::StatusOr<Session::RankSlot*> Session::ParentSlot(uint32_t handle) {
 absl::Status Session::HandleSplit(const wire::CommSplit& request) {
   const uint64_t number = request.header.request;
   auto split = [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(RankSlot * parent, ParentSlot(request.comm_handle));
+    MCCS_ASSIGN_OR_RETURN(RankSlot * parent, UsableSlot(request.comm_handle));
     if (request.color < 0 && request.color != wire::kNoColor) {
       return absl::InvalidArgumentError(absl::StrCat("color ", request.color,
                                                      " of ncclCommSplit: it must be 0 or more, or "
@@ -91,7 +91,7 @@ absl::Status CheckHealth(const Communicator& communicator) {
 absl::Status Session::HandleShrink(const wire::CommShrink& request) {
   const uint64_t number = request.header.request;
   auto shrink = [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, ParentSlot(request.comm_handle));
+    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
     const Communicator& parent = *slot->endpoint->communicator;
     const size_t ranks = static_cast<size_t>(slot->join.ranks);
     if (request.count > wire::kExcludedPerMessage ||
@@ -133,7 +133,7 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
 absl::Status Session::HandleGrow(const wire::CommGrow& request) {
   const uint64_t number = request.header.request;
   auto grow = [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, ParentSlot(request.comm_handle));
+    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
     const Communicator& parent = *slot->endpoint->communicator;
     MCCS_RETURN_IF_ERROR(CheckHealth(parent));
     if (request.ranks <= slot->join.ranks || request.ranks > kMaxRanks) {
@@ -162,7 +162,7 @@ absl::Status Session::HandleGrow(const wire::CommGrow& request) {
 absl::Status Session::HandleCommUniqueId(const wire::CommUniqueId& request) {
   wire::UniqueId id{};
   const absl::Status made = [&]() -> absl::Status {
-    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, ParentSlot(request.comm_handle));
+    MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
     const Communicator& parent = *slot->endpoint->communicator;
     MCCS_RETURN_IF_ERROR(CheckHealth(parent));
     if (std::exchange(slot->grow_id_given, true)) {
@@ -191,17 +191,14 @@ absl::Status Session::JoinPlace(const RankSlot& parent, const OffspringPlace& pl
 
 // ---- Revoke -------------------------------------------------------------------------------------
 
-void Session::EndWork(RankSlot& slot, const std::string& why) {
-  Communicator* communicator = slot.endpoint->communicator;
-  communicator->Revoke(slot.endpoint.get(), absl::StrCat("rank ", slot.endpoint->rank().value(),
-                                                         " ended its work: it ", why));
-  env_.communicators->Kick(communicator);
-}
-
 absl::Status Session::HandleRevoke(const wire::CommRevoke& request) {
-  absl::StatusOr<RankSlot*> slot = ParentSlot(request.comm_handle);
+  absl::StatusOr<RankSlot*> slot = UsableSlot(request.comm_handle);
   if (!slot.ok()) return SendDone(request.header.request, slot.status());
-  EndWork(**slot, "was revoked by ncclCommRevoke");
+  RankEndpoint& endpoint = *(*slot)->endpoint;
+  endpoint.communicator->Revoke(&endpoint,
+                                absl::StrCat("rank ", endpoint.rank().value(),
+                                             " ended its work: it was revoked by ncclCommRevoke"));
+  env_.communicators->Kick(endpoint.communicator);
   revocations_.push_back({request.header.request, request.comm_handle});
   return absl::OkStatus();
 }

@@ -10,8 +10,6 @@ namespace mccs {
 namespace {
 
 constexpr int kLooksPerPatience = 4;
-// How soon the same sentence stands in the log again.
-constexpr int64_t kRepeatNs = 60 * kNsPerSec;
 constexpr size_t kMaxNamedCalls = 8;
 
 bool Sends(const OpenMessage& message) { return message.call->kind == OpKind::kSend; }
@@ -80,9 +78,7 @@ std::string MessageWatcher::Describe(MonotonicNs now,
 }
 
 void MessageWatcher::Say(MonotonicNs now) {
-  if (held_up_.empty() || (held_up_ == said_ && now < say_again_at_)) return;
-  said_ = held_up_;
-  say_again_at_ = now + kRepeatNs;
+  if (held_up_.empty() || !in_log_.IsDue(held_up_, now)) return;
   options_.log->Warning("communicator ", options_.name, ": ", held_up_);
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/repeated_sentence.h"
 #include "service/messages/message_loop.h"
 
 namespace mccs {
@@ -55,8 +56,7 @@ class MessageWatcher {
   // In the order of the last look.
   std::vector<Waiting> waiting_;
   std::string held_up_;
-  std::string said_;  // in the log
-  MonotonicNs say_again_at_ = 0;
+  RepeatedSentence in_log_;
 };
 
 }  // namespace mccs

@@ -1,0 +1,32 @@
+// A log that is told the same thing again and again.
+#ifndef MCCS_BASE_REPEATED_SENTENCE_H_
+#define MCCS_BASE_REPEATED_SENTENCE_H_
+
+#include <string>
+
+#include "base/clock.h"
+
+namespace mccs {
+
+// Says a sentence when it is news, and again after a minute: a fault that lasts is seen by whoever
+// looks, and does not fill the log.
+class RepeatedSentence {
+ public:
+  // Whether the sentence should be said now; true counts as said.
+  bool IsDue(const std::string& sentence, MonotonicNs now) {
+    if (sentence == said_ && now < again_at_) return false;
+    said_ = sentence;
+    again_at_ = now + kRepeatNs;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kRepeatNs = 60 * kNsPerSec;
+
+  std::string said_;
+  MonotonicNs again_at_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_BASE_REPEATED_SENTENCE_H_
