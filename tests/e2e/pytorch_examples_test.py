@@ -1,25 +1,16 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: what is computed over us is what Gloo and a single process compute."""
-import unittest
-
-from lab_world import ROOT, Lab, cases
-from pytorch_world import need_pytorch, pytorch_environment
+from lab_world import ROOT, cases
+from pytorch_world import OnALab
 
 EXAMPLES = ROOT / "examples/pytorch"
-# Importing PyTorch takes seconds, and the processors are shared.
-PATIENCE_S = 500
 
 
-class Examples(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        need_pytorch()
-        cls.lab = Lab(hosts=2, gpus=2, name="pytorch")
-        cls.addClassCleanup(cls.lab.down)
+class Examples(OnALab):
+    gpus = 2
 
     def run_example(self, name, *arguments, options=("--ranks-per-host", 1), **variables):
-        result = self.lab.run("python", EXAMPLES / name, *arguments, options=options,
-                              env=pytorch_environment(**variables), timeout=PATIENCE_S)
+        result = self.run_on_lab("python", EXAMPLES / name, *arguments, options=options, **variables)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         return result.stdout
 
@@ -58,8 +49,7 @@ class Examples(unittest.TestCase):
     def test_torchrun_starts_them_too(self):
         command = ('exec torchrun --nnodes 2 --nproc-per-node 1 --node-rank "$RANK" --master-addr "$MASTER_ADDR" '
                    f'--master-port "$MASTER_PORT" {EXAMPLES}/ddp.py --steps 2')
-        result = self.lab.run("sh", "-c", command, options=("--ranks-per-host", 1), env=pytorch_environment(),
-                              timeout=PATIENCE_S)
+        result = self.run_on_lab("sh", "-c", command, options=("--ranks-per-host", 1))
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("losses agree", result.stdout)
 
@@ -68,8 +58,7 @@ class Examples(unittest.TestCase):
                   "x = torch.ones(1000, device='cuda'); dist.all_reduce(x); x[17] = float('nan'); "
                   "dist.all_reduce(x); torch.cuda.synchronize(); print('unnoticed')")
         for check in (1, 0):
-            result = self.lab.run("python", "-c", script, options=("--ranks", 1), timeout=PATIENCE_S,
-                                  env=pytorch_environment(TORCH_NCCL_NAN_CHECK=str(check)))
+            result = self.run_on_lab("python", "-c", script, options=("--ranks", 1), TORCH_NCCL_NAN_CHECK=str(check))
             if check:
                 self.assertNotEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertNotIn("unnoticed", result.stdout)

@@ -5,27 +5,19 @@ import pathlib
 import pickle
 import signal
 import tempfile
-import unittest
 
-from lab_world import ROOT, Lab, cases
-from pytorch_world import need_pytorch, pytorch_environment
+from lab_world import ROOT, cases
+from pytorch_world import OnALab
 
 PROGRAM = ROOT / "tests/e2e/pytorch_features.py"
 RANKS = 4
-# Importing PyTorch takes seconds, and the processors are shared.
-PATIENCE_S = 500
 
 
-class Features(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        need_pytorch()
-        cls.lab = Lab(hosts=2, gpus=2, name="features")
-        cls.addClassCleanup(cls.lab.down)
+class Features(OnALab):
+    gpus = 2
 
     def start(self, *scenes, ranks=RANKS, **variables):
-        return self.lab.run("python", PROGRAM, *scenes, options=("--ranks-per-host", ranks // 2),
-                            env=pytorch_environment(**variables), timeout=PATIENCE_S)
+        return self.run_on_lab("python", PROGRAM, *scenes, options=("--ranks-per-host", ranks // 2), **variables)
 
     def assert_right(self, *scenes, **variables):
         result = self.start(*scenes, **variables)

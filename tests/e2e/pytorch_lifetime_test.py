@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
 """PyTorch's allocator gives memory back to the GPU, and it is free: the daemon does not hold it."""
-import unittest
+from lab_world import LIB, cases
+from pytorch_world import OnALab
 
-from lab_world import LIB, Lab, cases
-from pytorch_world import need_pytorch, pytorch_environment
-
-PATIENCE_S = 500
 # Room for one tensor and what PyTorch keeps for small ones, not for two.
 TENSOR_MIB = 24
 ROOM = "44M"
@@ -29,16 +26,11 @@ print("never out of memory")
 """
 
 
-class Lifetime(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        need_pytorch()
-        cls.lab = Lab(hosts=2, gpus=1, name="pytorch-lifetime")
-        cls.addClassCleanup(cls.lab.down)
+class Lifetime(OnALab):
+    gpus = 1
 
     def assert_enough(self, *before, room=ROOM, **changes):
-        result = self.lab.run(*before, "python", "-c", LOOP, timeout=PATIENCE_S,
-                              env=pytorch_environment(MCCS_EMULATED_MEMORY=room, **changes))
+        result = self.run_on_lab(*before, "python", "-c", LOOP, MCCS_EMULATED_MEMORY=room, **changes)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
         self.assertEqual(result.stdout.count("never out of memory"), 2)
 

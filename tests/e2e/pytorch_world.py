@@ -3,7 +3,7 @@ import os
 import sys
 import unittest
 
-from lab_world import ROOT, environment
+from lab_world import ROOT, Lab, environment
 
 sys.path.insert(0, str(ROOT / "tests"))
 import torch_world  # noqa: E402
@@ -20,3 +20,19 @@ def pytorch_environment(**changes):
     """The caller's, with PyTorch's programs found first."""
     path = f"{torch_world.environment() / 'bin'}:{os.environ.get('PATH', '')}"
     return environment(PATH=path, **changes)
+
+
+class OnALab(unittest.TestCase):
+    """Tests that share a lab of two hosts with so many GPUs each."""
+    gpus: int
+    # Importing PyTorch takes seconds, and the processors are shared.
+    patience_s = 500
+
+    @classmethod
+    def setUpClass(cls):
+        need_pytorch()
+        cls.lab = Lab(hosts=2, gpus=cls.gpus, name=cls.__name__.lower())
+        cls.addClassCleanup(cls.lab.down)
+
+    def run_on_lab(self, *command, options=(), **variables):
+        return self.lab.run(*command, options=options, env=pytorch_environment(**variables), timeout=self.patience_s)
