@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -25,7 +26,10 @@ absl::StatusOr<ncclConfig_t> CopyKnownFields(const ncclConfig_t& config) {
         "the ncclConfig_t was not initialised: assign NCCL_CONFIG_INITIALIZER to it first");
   }
   ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
-  std::memcpy(&known, &config, std::min(config.size, sizeof(known)));
+  std::memcpy(&known, &config, std::min(config.size, sizeof(known)) / sizeof(int) * sizeof(int));
+  // No NCCL has a size that ends within a field; a part of an address leads nowhere.
+  if (config.size < offsetof(ncclConfig_t, splitShare)) known.netName = nullptr;
+  if (config.size < offsetof(ncclConfig_t, collnetEnable)) known.commName = nullptr;
   // Older sizes end within padding that is ours to ignore: a field counts from its own version on.
   if (config.version < NCCL_VERSION(2, 17, 0)) {
     known.cgaClusterSize = known.minCTAs = known.maxCTAs = NCCL_CONFIG_UNDEF_INT;

@@ -146,6 +146,22 @@ TEST(CommConfig, AcceptsANewerAndLargerStructure) {
   EXPECT_EQ(read->hints.max_channels, 3u);
 }
 
+// As no NCCL has it; half of an address would be followed to where nothing is.
+TEST(CommConfig, AFieldThatTheSizeCutsIsNotThere) {
+  const std::string network = "a network", name = "a name";
+  for (size_t size = 24; size <= sizeof(ncclConfig_t); ++size) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.size = size;
+    config.minCTAs = 0x01010102;
+    config.netName = network.c_str();
+    config.commName = name.c_str();
+    const auto read = ReadCommConfig(&config);
+    ASSERT_TRUE(read.ok()) << size << ": " << read.status().message();
+    EXPECT_EQ(read->hints.min_channels, size >= 28 ? 0x01010102u : 0u) << size;
+    EXPECT_EQ(read->name, size >= 56 ? name : "") << size;
+  }
+}
+
 TEST(CommConfig, NamesTheFieldThatIsWrong) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 2;
