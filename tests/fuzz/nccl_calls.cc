@@ -47,7 +47,10 @@ bool Run() {
     const auto before = std::chrono::steady_clock::now();
     next.call(victims);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - before;
-    if (taken > kSlow) std::printf("fuzz: nccl%s took %.1f s\n", next.name, taken.count());
+    if (taken > kSlow) {
+      std::printf("fuzz: call %lld, nccl%s, took %.1f s\n", static_cast<long long>(run.done()),
+                  next.name, taken.count());
+    }
     if (run.done() % kCallsBetweenChecks != 0 || victims.AllIsWell()) continue;
     std::printf("fuzz: after call %lld; run again with MCCS_FUZZ_SEED=%llu\n",
                 static_cast<long long>(run.done()), static_cast<unsigned long long>(run.seed()));
