@@ -32,6 +32,10 @@
 //                    ◄─────────── UniqueIdReply
 //   CommRevoke       ───────────►
 //                    ◄─────────── Done              after the daemon's last access for work
+//   CommSuspend      ───────────►                   the rank will post nothing for a while
+//                    ◄─────────── Done              the lanes' memory is given back, if it was the
+//                                                   last rank here to say so and nothing is going
+//                                                   on
 //   CaptureWork      ───────────►                   a call that is captured into a CUDA graph
 //                    ◄─────────── Done              after the last one of its group
 //   ReleaseCapture   ───────────►                   its graphs are gone; not answered
@@ -82,6 +86,7 @@ enum class MessageKind : uint32_t {
   kReserveRange = 22,
   kMapChunk = 23,
   kUnmapChunks = 24,
+  kCommSuspend = 25,
 };
 
 struct MessageHeader {
@@ -278,6 +283,14 @@ struct CommRevoke {
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t reserved;
+};
+
+// ncclCommSuspend and ncclCommResume.
+struct CommSuspend {
+  static constexpr MessageKind kKind = MessageKind::kCommSuspend;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t suspended;  // 1; 0: resumed
 };
 
 // One record of a group that a capture takes up, in the order and with the meaning of the work

@@ -14,7 +14,7 @@ namespace mccs::shim {
 namespace {
 
 // The daemon answers by itself; a large communicator's plan takes some time to build.
-constexpr std::chrono::seconds kEstimateTime{10};
+constexpr std::chrono::seconds kAnswerTime{10};
 
 constexpr char kRevokedText[] =
     "the communicator was revoked by ncclCommRevoke: it can be split, shrunk, grown, destroyed and "
@@ -256,7 +256,16 @@ absl::Status Communicator::Suspend() {
     submit_side_->staging.GiveBack();
   }
   session_->staging.Trim();
-  return absl::OkStatus();
+  return TellSuspended(true);
+}
+
+absl::Status Communicator::TellSuspended(bool suspended) {
+  wire::CommSuspend message{};
+  message.comm_handle = handle_;
+  message.suspended = suspended ? 1 : 0;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, session_->client->Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kAnswerTime));
+  return reply.As<wire::Done>().status();
 }
 
 uint64_t Communicator::StagingBytes() {
@@ -266,7 +275,7 @@ uint64_t Communicator::StagingBytes() {
 
 absl::Status Communicator::Resume() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (suspended_.exchange(false)) return absl::OkStatus();
+  if (suspended_.exchange(false)) return TellSuspended(false);
   return absl::InvalidArgumentError("the communicator is not suspended");
 }
 
@@ -304,7 +313,7 @@ absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
   message.root_or_peer = call.root_or_peer;
   message.count = call.count;
   MCCS_ASSIGN_OR_RETURN(const uint64_t request, session_->client->Send(message));
-  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kEstimateTime));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kAnswerTime));
   MCCS_ASSIGN_OR_RETURN(const auto estimate, reply.As<wire::EstimateReply>());
   return estimate.microseconds;
 }

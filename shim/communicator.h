@@ -103,8 +103,9 @@ class Communicator {
   // The same for who shrinks it with NCCL_SHRINK_ABORT: the daemon has ended the work already.
   void EndedByShrink();
 
-  // Operations are kFailedPrecondition until Resume, and staging memory that no work uses any more
-  // is freed; operations take it anew. kInvalidArgument when that is so already.
+  // Operations are kFailedPrecondition until Resume. Staging memory that no work uses any more is
+  // freed, and so is, once all ranks of a host have called it, what the daemon there holds for the
+  // lanes; operations take both anew. kInvalidArgument when that is so already.
   absl::Status Suspend();
   absl::Status Resume();
   // Bytes of the tenant's GPU memory that stage buffers of this communicator now.
@@ -189,6 +190,7 @@ class Communicator {
   // Takes a step if the answer is there.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
+  absl::Status TellSuspended(bool suspended);
   // Why nothing can be asked of the communicator now; ok in kReady.
   absl::Status CheckReady();
 

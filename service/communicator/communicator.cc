@@ -93,7 +93,7 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
     in_order_ = in_order && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
-  local.port = nullptr;
+  Suspend(std::exchange(local.port, nullptr), false);
   LetGoOfTheLeaving();
 }
 
@@ -249,6 +249,7 @@ bool Communicator::PollActive() {
     Fail(status);
     return true;
   }
+  if (gives_back_) GiveBackMemory();
   LookForHangs();
   reporter_.Poll(work(), held_up_);
   return moved;

@@ -82,6 +82,11 @@ class Communicator {
   // What became of splits since the last call.
   std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
+  // The rank behind `port` will post nothing for a while, or goes on. When all ranks of this host
+  // have said so and their work is done, the lanes' memory is given back, before this returns if
+  // possible.
+  void Suspend(RankPort* port, bool suspended);
+
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
@@ -124,6 +129,7 @@ class Communicator {
   bool LeaveTheDrained();
   bool PollForming();
   bool PollActive();
+  void GiveBackMemory();
   bool PollStar();
   bool PollClosing();
   void PartFromForming();
@@ -157,6 +163,8 @@ class Communicator {
   std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;
   std::vector<RankPort*> leaving_;  // has left, not let go yet
+  std::vector<RankPort*> suspended_;
+  bool gives_back_ = false;  // the lanes' memory, as soon as nothing is going on
   Formation formation_;
   std::unique_ptr<Forming> forming_;   // in kForming
   std::optional<DecidedOrder> order_;  // from kActive on

@@ -143,6 +143,20 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
   return memory;
 }
 
+void LaneSet::GiveBackMemory() {
+  for (const auto& lane : incoming_) {
+    for (const MemRef& slot : lane->lane().UnusedSlots()) {
+      options_.device->Discard({slot.data, slot.bytes});
+    }
+  }
+  for (const auto& [key, staging] : staging_) {
+    const auto lane = outgoing_by_key_.find(key);
+    const bool sends = lane != outgoing_by_key_.end() &&
+                       lane->second->lane().source_free() != lane->second->lane().next();
+    if (!sends) options_.device->Discard({staging->address(), staging->bytes()});
+  }
+}
+
 // The peer may open a lane before we know that we shall need it.
 void LaneSet::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
   if (preamble.epoch != options_.strategy.epoch || preamble.to_host != options_.self ||

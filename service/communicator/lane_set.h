@@ -64,6 +64,10 @@ class LaneSet final : public LaneDirectory {
   using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
   void SetMessageListener(MessageListener listener);
 
+  // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
+  // take it again. REQUIRES: no operation runs.
+  void GiveBackMemory();
+
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
   // none that may be.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -110,7 +114,7 @@ class LaneSet final : public LaneDirectory {
   Table<std::unique_ptr<DeviceMemory>> staging_;
   std::vector<bool> excused_;  // by HostIndex
   MessageListener message_listener_;
-  uint64_t memory_bytes_ = 0;    // slots and staging
+  uint64_t memory_bytes_ = 0;    // of addresses, for slots and staging
   absl::Status refused_memory_;  // for a lane that a peer opened
   bool idle_ = false;            // the last Poll moved nothing
 };

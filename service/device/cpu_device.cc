@@ -39,6 +39,8 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) 
   return MappedMemory::Anonymous(bytes);
 }
 
+void CpuDevice::Discard(std::span<std::byte> bytes) { MappedMemory::Discard(bytes); }
+
 bool CpuDevice::Submit(const MemOp& op, MemToken token) {
   if (in_flight_ == options_.max_in_flight) return false;
   ++in_flight_;

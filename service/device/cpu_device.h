@@ -37,6 +37,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
   absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
+  void Discard(std::span<std::byte> bytes) override;
   bool Submit(const MemOp& op, MemToken token) override;
   size_t Poll(std::span<MemToken> finished) override;
   std::string Description() const override;

@@ -69,6 +69,11 @@ class Device {
   // none.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
 
+  // What lies in `bytes` is of no use any more: the memory behind them is given back, as far as the
+  // device can (whole pages), and taken again when they are next used. Their addresses stay.
+  // REQUIRES: they are part of what one Allocate gave, and no MemOp or lane uses them now.
+  virtual void Discard(std::span<std::byte> bytes) = 0;
+
   // Starts `op`. False: the queue is full, try again after Poll(). ENSURES on true: `token` comes
   // back from Poll() exactly once, also when the operation was finished at once.
   virtual bool Submit(const MemOp& op, MemToken token) = 0;

@@ -1,9 +1,11 @@
 #include "service/device/mapped_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/status/status.h"
@@ -31,6 +33,14 @@ absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::Anonymous(size_t byt
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return CannotMap(bytes, "staging memory", errno);
   return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
+}
+
+void MappedMemory::Discard(std::span<std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + bytes.size()) / page * page;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 
 MappedMemory::~MappedMemory() { munmap(address_, bytes_); }

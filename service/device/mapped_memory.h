@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "base/units.h"
@@ -26,6 +27,10 @@ class MappedMemory final : public DeviceMemory {
   // Zeros that belong to this process alone. A page takes memory from its first use on, so that a
   // communicator that carries nothing, or little, costs little.
   static absl::StatusOr<std::unique_ptr<MappedMemory>> Anonymous(size_t bytes);
+
+  // The whole pages within these bytes of an Anonymous are given back; they come again, as zeros,
+  // with their next use.
+  static void Discard(std::span<std::byte> bytes);
 
   ~MappedMemory() override;
   MappedMemory(const MappedMemory&) = delete;

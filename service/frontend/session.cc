@@ -171,6 +171,9 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kCommRevoke:
       if (wire::CommRevoke m; greeted && as(&m)) return HandleRevoke(m);
       break;
+    case wire::MessageKind::kCommSuspend:
+      if (wire::CommSuspend m; greeted && as(&m)) return HandleSuspend(m);
+      break;
     case wire::MessageKind::kCaptureWork:
       if (wire::CaptureWork m; greeted && as(&m)) return HandleCaptureWork(m);
       break;
@@ -335,6 +338,19 @@ absl::Status Session::HandleAbort(const wire::CommAbort& request) {
 absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
   return EndRank(request.comm_handle, request.header.request, "was destroyed",
                  Communicator::Leaving::kAfterPostedWork);
+}
+
+absl::Status Session::HandleSuspend(const wire::CommSuspend& request) {
+  const auto slot = ranks_.find(request.comm_handle);
+  absl::Status status;
+  if (slot == ranks_.end() || slot->second.endpoint->communicator == nullptr ||
+      slot->second.leaving.has_value()) {
+    status = absl::InvalidArgumentError("the handle is not in use");
+  } else {
+    RankEndpoint& endpoint = *slot->second.endpoint;
+    endpoint.communicator->Suspend(&endpoint, request.suspended != 0);
+  }
+  return SendDone(request.header.request, status);
 }
 
 absl::Status Session::HandleEstimate(const wire::Estimate& request) {

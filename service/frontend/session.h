@@ -100,6 +100,7 @@ class Session {
   absl::Status HandleGrow(const wire::CommGrow& request);
   absl::Status HandleCommUniqueId(const wire::CommUniqueId& request);
   absl::Status HandleRevoke(const wire::CommRevoke& request);
+  absl::Status HandleSuspend(const wire::CommSuspend& request);
   absl::Status HandleCaptureWork(const wire::CaptureWork& request);
   absl::Status HandleReleaseCapture(const wire::ReleaseCapture& request);
   absl::Status JoinPlace(const RankSlot& parent, const OffspringPlace& place,

@@ -152,6 +152,9 @@ class RecvLane {
   // Where slice n lands when it lands in its slot. REQUIRES: n not released.
   virtual std::byte* Slot(SliceNumber n) const = 0;
 
+  // Slots in which no slice lies or is arriving: what is in them is of no use to anybody.
+  virtual std::vector<MemRef> UnusedSlots() const = 0;
+
   // The owner has no more use for slice `n`. In any order within the window of slots; the sender's
   // credit grows with the smallest number not released (the next Poll tells it).
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.

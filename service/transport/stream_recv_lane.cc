@@ -62,6 +62,15 @@ std::byte* StreamRecvLane::Slot(SliceNumber n) const {
   return slots_.data + (n % shape_.slots) * size_t{shape_.slot_bytes};
 }
 
+std::vector<MemRef> StreamRecvLane::UnusedSlots() const {
+  std::vector<MemRef> unused;
+  const SliceNumber first = delivered_ + (header_here_ ? 1 : 0);
+  for (SliceNumber n = first; n < released_ + shape_.slots; ++n) {
+    unused.push_back({Slot(n), shape_.slot_bytes});
+  }
+  return unused;
+}
+
 void StreamRecvLane::Release(SliceNumber n) {
   MCCS_CHECK(Landed(n) != Landing::kNotYet);
   At(n).released = true;

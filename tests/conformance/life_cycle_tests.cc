@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "conformance/fixture.h"
+#include "conformance/library.h"
 #include "conformance/test_table.h"
 
 namespace conformance {
@@ -219,6 +220,36 @@ void RevokeTakesNoFlagsAndActsOnce(Test& t) {
   t.Destroy(comm);
 }
 
+// NCCL has it from 2.29 on. Between the two nothing is posted; what was posted before is done.
+void SuspendedAndResumed(Test& t) {
+  constexpr int kSuspendMemory = 1;
+  constexpr int kSuspended = 1;  // of ncclCommMemStats
+  const auto suspend =
+      reinterpret_cast<ncclResult_t (*)(ncclComm_t, int)>(FindFunction("ncclCommSuspend"));
+  const auto resume =
+      reinterpret_cast<ncclResult_t (*)(ncclComm_t)>(FindFunction("ncclCommResume"));
+  const auto stats = reinterpret_cast<ncclResult_t (*)(ncclComm_t, int, uint64_t*)>(
+      FindFunction("ncclCommMemStats"));
+  if (suspend == nullptr || resume == nullptr || stats == nullptr) {
+    t.Skip("the library has no ncclCommSuspend");
+    return;
+  }
+  ncclComm_t comm = t.NewWorld();
+  for (int round = 0; round < 3; ++round) {
+    uint64_t suspended = 7;
+    Works(t, comm);
+    NCCL_OK(t, suspend(comm, kSuspendMemory));
+    NCCL_OK(t, stats(comm, kSuspended, &suspended));
+    t.ExpectEqual(uint64_t{1}, suspended, "the statistic that says so");
+    if (round > 0) t.Barrier();  // else one rank may be suspended while another works again
+    NCCL_OK(t, resume(comm));
+    NCCL_OK(t, stats(comm, kSuspended, &suspended));
+    t.ExpectEqual(uint64_t{0}, suspended, "the statistic that says so");
+  }
+  Works(t, comm);
+  t.Destroy(comm);
+}
+
 // As PyTorch's watchdog does, all the time, beside the thread that works.
 void AsyncErrorMayBeAskedByAnotherThread(Test& t) {
   ncclComm_t comm = t.World();
@@ -317,6 +348,7 @@ void AddLifeCycleTests(TestTable* table) {
   add("revoked_may_still_split", RevokedMayStillSplit);
   add("revoked_may_still_shrink", RevokedMayStillShrink, 2);
   add("revoke_takes_no_flags_and_acts_once", RevokeTakesNoFlagsAndActsOnce);
+  add("suspended_and_resumed", SuspendedAndResumed);
   add("async_error_may_be_asked_by_another_thread", AsyncErrorMayBeAskedByAnotherThread);
   add("many_communicators_at_once", ManyCommunicatorsAtOnce);
   add("communicators_come_and_go", CommunicatorsComeAndGo);

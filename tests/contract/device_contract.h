@@ -276,6 +276,24 @@ TEST_P(DeviceContract, AllocatedMemoryStartsOnAPage) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->address()) % 4096, 0u);
 }
 
+TEST_P(DeviceContract, DiscardedMemoryIsUsedAgainAndWhatLiesBesideItStays) {
+  constexpr size_t kPage = 4096;
+  const auto memory = Allocate(4 * kPage);
+  const std::vector<std::byte> ones(4 * kPage, std::byte{1});
+  world_->Write(memory->address(), ones);
+  device().Discard({memory->address() + kPage - 1, kPage + 2});  // a page, and a bit of two others
+  device().Discard({memory->address(), 0});
+  std::vector<std::byte> now(4 * kPage);
+  world_->Read(now, memory->address());
+  for (const size_t at : {size_t{0}, kPage - 2, 2 * kPage + 1, 4 * kPage - 1}) {
+    EXPECT_EQ(now[at], std::byte{1}) << "byte " << at;
+  }
+  device().Discard({memory->address(), 4 * kPage});
+  world_->Write(memory->address(), ones);
+  world_->Read(now, memory->address());
+  EXPECT_EQ(now, ones);
+}
+
 TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = device().Import(

@@ -229,6 +229,24 @@ TEST_P(TransportContract, CreditGrowsWithTheSmallestSliceNotReleased) {
   EXPECT_TRUE(SlotHolds(6, Payload(6, 64)));
 }
 
+TEST_P(TransportContract, SlotsAreUnusedUntilASliceComesAndAfterItsRelease) {
+  Start({.slots = 4, .slot_bytes = 64});
+  const auto is_unused = [&](SliceNumber n) {
+    const std::vector<MemRef> unused = recv_->UnusedSlots();
+    return std::any_of(unused.begin(), unused.end(),
+                       [&](const MemRef& slot) { return slot.data == recv_->Slot(n); });
+  };
+  EXPECT_EQ(recv_->UnusedSlots().size(), 4u);
+  for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(2) != Landing::kNotYet; }));
+  ASSERT_EQ(recv_->UnusedSlots().size(), 1u);
+  EXPECT_EQ(recv_->UnusedSlots()[0].bytes, 64u);
+  for (uint64_t n = 0; n < 4; ++n) EXPECT_EQ(is_unused(n), n == 3) << "slice " << n;
+  recv_->Release(0);
+  EXPECT_TRUE(is_unused(4)) << "the slot that was slice 0's";
+  EXPECT_FALSE(is_unused(1));
+}
+
 TEST_P(TransportContract, EmptySlicesCount) {
   Start({.slots = 2, .slot_bytes = 16});
   SliceNumber landed = 0;

@@ -98,13 +98,21 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
   SimWorld world({.seed = run.seed(), .network = {}});
   SimJob neighbour(world, {0, 1}, 4096);
   ASSERT_TRUE(neighbour.Form());
-  const Shape shapes[] = {ShapeOf<wire::Hello>(),          ShapeOf<wire::GetUniqueId>(),
-                          ShapeOf<wire::RegisterBuffer>(), ShapeOf<wire::CommInit>(),
-                          ShapeOf<wire::ReleaseBuffer>(),  ShapeOf<wire::CommAbort>(),
-                          ShapeOf<wire::CommDestroy>(),    ShapeOf<wire::CommSplit>(),
-                          ShapeOf<wire::CommShrink>(),     ShapeOf<wire::CommGrow>(),
-                          ShapeOf<wire::CommUniqueId>(),   ShapeOf<wire::CommRevoke>(),
-                          ShapeOf<wire::Estimate>(),       {static_cast<wire::MessageKind>(99), 0}};
+  const Shape shapes[] = {ShapeOf<wire::Hello>(),
+                          ShapeOf<wire::GetUniqueId>(),
+                          ShapeOf<wire::RegisterBuffer>(),
+                          ShapeOf<wire::CommInit>(),
+                          ShapeOf<wire::ReleaseBuffer>(),
+                          ShapeOf<wire::CommAbort>(),
+                          ShapeOf<wire::CommDestroy>(),
+                          ShapeOf<wire::CommSplit>(),
+                          ShapeOf<wire::CommShrink>(),
+                          ShapeOf<wire::CommGrow>(),
+                          ShapeOf<wire::CommUniqueId>(),
+                          ShapeOf<wire::CommRevoke>(),
+                          ShapeOf<wire::CommSuspend>(),
+                          ShapeOf<wire::Estimate>(),
+                          {static_cast<wire::MessageKind>(99), 0}};
   uint64_t sessions = 0;
   std::optional<RawTenant> liar;
   std::optional<wire::UniqueId> id;

@@ -252,6 +252,13 @@ void SimTenant::Revoke(SimRank& rank) {
   rank.end_request = Send(message);
 }
 
+void SimTenant::Suspend(SimRank& rank, bool suspended) {
+  wire::CommSuspend message{};
+  message.comm_handle = rank.handle;
+  message.suspended = suspended ? 1 : 0;
+  Send(message);
+}
+
 SimRank& SimTenant::Split(const SimRank& parent, int color, int key) {
   wire::CommSplit message{};
   message.comm_handle = parent.handle;

@@ -121,6 +121,7 @@ class SimTenant {
   SimRank& Grow(const SimRank& parent, int ranks);
   void AskGrowId(const SimRank& parent);
   void Revoke(SimRank& rank);
+  void Suspend(SimRank& rank, bool suspended = true);
   // As when the stream has come to the call; else Reach follows for it, or for a later one.
   void Post(SimRank& rank, const SimCall& call, bool reached = true);
   static void Reach(SimRank& rank, uint32_t stream, uint64_t call) {

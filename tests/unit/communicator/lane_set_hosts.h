@@ -47,12 +47,17 @@ class ScarceMemory final : public Device {
     ++taken;
     return real_.Allocate(bytes);
   }
+  void Discard(std::span<std::byte> bytes) override {
+    discarded += bytes.size();
+    real_.Discard(bytes);
+  }
   bool Submit(const MemOp&, MemToken) override { return false; }
   size_t Poll(std::span<MemToken>) override { return 0; }
   std::string Description() const override { return "scarce"; }
 
   int left = 1000;
   int taken = 0;
+  size_t discarded = 0;  // bytes
 
  private:
   CpuDevice real_{{}, std::make_unique<LocalImporter>()};

@@ -65,6 +65,29 @@ TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
   EXPECT_EQ(device_.taken, before + 1) << "the receiver's slots";
 }
 
+TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
+  OpenAll();
+  constexpr size_t kLaneBytes = size_t{kShape.slots} * kShape.slot_bytes;
+  lanes(1).GiveBackMemory();
+  EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "the slots of its rings";
+  const auto staging = lanes(0).StagingTo(kFirst, HostIndex(1));
+  ASSERT_TRUE(staging.ok());
+  const ConstMemRef piece{staging->data, kShape.slot_bytes};
+  std::fill_n(staging->data, piece.bytes, std::byte{7});
+  SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(1));
+  ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  device_.discarded = 0;
+  lanes(0).GiveBackMemory();
+  EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "not what is on its way";
+  RecvLane& end = From(1, kFirst, 0);
+  ASSERT_TRUE(Run([&] { return lane.source_free() == 1; }));
+  device_.discarded = 0;
+  for (int h : {0, 1}) lanes(h).GiveBackMemory();
+  EXPECT_EQ(device_.discarded, (2 * kChannels + 1) * kLaneBytes - kShape.slot_bytes)
+      << "all but the slot with the slice";
+  EXPECT_EQ(Take(end, 0), 7);
+}
+
 TEST_F(LaneSetPeersTest, ALaneToAnyHostIsOpenedOnFirstUse) {
   OpenAll();
   RecvLane& end = From(2, kFirst, 0);

@@ -33,6 +33,7 @@ class NarrowDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     return real_.Allocate(bytes);
   }
+  void Discard(std::span<std::byte> bytes) override { real_.Discard(bytes); }
   bool Submit(const MemOp& op, MemToken token) override {
     if (waiting_.size() >= room_) {
       ++refused;

@@ -34,6 +34,7 @@ class HeldDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
     return absl::UnimplementedError("not asked for here");
   }
+  void Discard(std::span<std::byte>) override {}
   bool Submit(const MemOp& op, MemToken token) override {
     if (held_.size() >= room) return false;
     held_.push_back({op, token});
@@ -129,6 +130,7 @@ class FakeRecvLane final : public RecvLane {
     EXPECT_FALSE(IsReleased(n)) << "looked at the slot of slice " << n << " after its release";
     return slots_[n % kFakeLaneShape.slots];
   }
+  std::vector<MemRef> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override {
     ASSERT_LT(n, landed_.size()) << "released before it landed";
     ASSERT_FALSE(landed_[n].released) << "released twice";

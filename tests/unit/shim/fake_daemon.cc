@@ -218,6 +218,9 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kCommRevoke:
       OnRevoke(session, Open<wire::CommRevoke>(bytes));
       break;
+    case wire::MessageKind::kCommSuspend:
+      Answer(session, request, Refused<wire::Done>(refusal_));
+      break;
     case wire::MessageKind::kCommSplit:
       OnSplit(session, Open<wire::CommSplit>(bytes));
       break;

@@ -393,12 +393,14 @@ TEST_F(Offspring, ASuspendedCommunicatorIsNotUsed) {
   EXPECT_EQ(ncclCommSuspend(comms_[0], 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommResume(comms_[0]), ncclInvalidArgument);
   EXPECT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommSuspend), 1);
   uint64_t suspended = 7;
   EXPECT_EQ(ncclCommMemStats(comms_[0], 1, &suspended), ncclSuccess);
   EXPECT_EQ(suspended, 1u);
   int* data = Buffer<int>({1});
   EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comms_[0], nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclCommResume(comms_[0]), ncclSuccess);
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommSuspend), 2);
   ExpectSum(comms_, 1);
 }
 

@@ -1,0 +1,101 @@
+// What the daemons hold for a communicator that is suspended.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/units.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kCount = 2'000'000;
+// 4 MiB per lane and direction.
+constexpr LaneShape kLanes{.slots = 16, .slot_bytes = 256u << 10};
+// At least, of the two senders' staging alone, through which the test's all-reduce goes.
+constexpr int64_t kHeld = 3 * static_cast<int64_t>(kMiB);
+
+// Memory of the whole test, in which both daemons live.
+int64_t Resident() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+class SimSuspend : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(job_.Form());
+    Run();
+  }
+  void Run() {
+    job_.Fill(kCount);
+    job_.PostAll(OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
+    EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+    world_.RunFor(kNsPerMs);  // the last acknowledgements
+  }
+  void Suspend(int r, bool suspended = true) {
+    job_.tenant(r).Suspend(job_.rank(r), suspended);
+    world_.RunFor(kNsPerMs);
+  }
+
+  SimWorld world_{{.seed = 3, .hosts = 2, .lanes = kLanes, .network = {}}};
+  SimJob job_{world_, {0, 0, 1}, kCount * sizeof(float)};
+};
+
+TEST_F(SimSuspend, TheLanesMemoryIsGivenBackWithTheLastRankOfAHost) {
+  const int64_t before = Resident();
+  Suspend(0);
+  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB)) << "rank 1 may still post";
+  Suspend(1);
+  Suspend(2);
+  EXPECT_LE(Resident(), before - kHeld);
+  for (int r = 0; r < 3; ++r) Suspend(r, false);
+  Run();
+  Run();
+  EXPECT_GT(Resident(), before - kHeld / 2) << "and taken again";
+}
+
+TEST_F(SimSuspend, WorkThatIsPostedIsDoneFirst) {
+  const int64_t before = Resident();
+  job_.Fill(kCount);
+  for (int r : {0, 1}) job_.Post(r, OpKind::kAllReduce, kCount);
+  for (int r : {0, 1}) Suspend(r);
+  EXPECT_GT(Resident(), before - static_cast<int64_t>(kMiB));
+  job_.Post(2, OpKind::kAllReduce, kCount);
+  Suspend(2);
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
+  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+  world_.RunFor(kNsPerMs);
+  EXPECT_LE(Resident(), before - kHeld);
+}
+
+// Host 1 resumes first and sends while host 0 has not: what comes there is kept.
+TEST_F(SimSuspend, HostsResumeInAnyOrder) {
+  for (int r = 0; r < 3; ++r) Suspend(r);
+  job_.Fill(kCount);
+  Suspend(2, false);
+  job_.Post(2, OpKind::kAllReduce, kCount);
+  world_.RunFor(20 * kNsPerMs);
+  Suspend(0);  // once more: nothing that has come is lost
+  for (int r : {0, 1}) {
+    Suspend(r, false);
+    job_.Post(r, OpKind::kAllReduce, kCount);
+  }
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
+  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+}
+
+TEST_F(SimSuspend, ARankThatLeavesIsNotWaitedFor) {
+  const int64_t before = Resident();
+  Suspend(0);
+  Suspend(2);
+  job_.tenant(1).Destroy(job_.rank(1));
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(1).ended; }));
+  EXPECT_LE(Resident(), before - kHeld);
+}
+
+}  // namespace
+}  // namespace mccs
