@@ -2,37 +2,63 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 
 bool Frontend::Poll() {
   bool moved = AcceptNew();
   for (auto& session : sessions_) moved |= session->Poll();
-  std::erase_if(sessions_, [](const auto& session) { return session->closed(); });
+  std::erase_if(sessions_, [this](const auto& session) {
+    if (!session->closed()) return false;
+    const auto own = by_tenant_.find(session->identity().tenant);
+    if (--own->second == 0) by_tenant_.erase(own);
+    said_.clear();
+    return true;
+  });
   return moved;
 }
 
 bool Frontend::AcceptNew() {
   bool moved = false;
-  for (auto& door : doors_) {
-    for (;;) {
-      auto channel = door->Accept();
-      if (!channel.ok()) {
-        env_.log->Error("cannot let a process in: ", std::string(channel.status().message()));
-        break;
-      }
-      if (*channel == nullptr) break;
-      moved = true;
-      if (sessions_.size() >= kMaxSessions) {
-        env_.log->Error("process ", (*channel)->identity().process,
-                        " is turned away: ", sessions_.size(),
-                        " processes are connected, which is the limit");
-        continue;
-      }
-      sessions_.push_back(
-          std::make_unique<Session>(SessionId(++last_id_), env_, std::move(*channel)));
-    }
-  }
+  for (auto& door : doors_) moved |= AcceptAt(*door);
   return moved;
+}
+
+bool Frontend::AcceptAt(TenantDoor& door) {
+  for (int i = 0; i < kNewPerTurn; ++i) {
+    auto channel = door.Accept();
+    if (!channel.ok()) {
+      SayOnce(absl::StrCat("cannot let a process in: ", channel.status().message()));
+      return i > 0;
+    }
+    if (*channel == nullptr) return i > 0;
+    LetIn(std::move(*channel));
+  }
+  return true;
+}
+
+void Frontend::LetIn(std::unique_ptr<TenantChannel> channel) {
+  const std::string& tenant = channel->identity().tenant;
+  const auto own = by_tenant_.find(tenant);
+  if (sessions_.size() >= kMaxSessions) {
+    return SayOnce(absl::StrCat("processes are turned away: ", sessions_.size(),
+                                " are connected, which is the limit"));
+  }
+  if (own != by_tenant_.end() && own->second >= kMaxSessionsPerTenant) {
+    return SayOnce(absl::StrCat("processes of tenant ", tenant, " are turned away: ", own->second,
+                                " are connected, which is the limit of a tenant"));
+  }
+  said_.clear();
+  ++by_tenant_[tenant];
+  sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)));
+}
+
+// A flood shall not fill the log.
+void Frontend::SayOnce(const std::string& trouble) {
+  if (said_ == trouble) return;
+  said_ = trouble;
+  env_.log->Error(trouble);
 }
 
 bool Frontend::PrepareSleep() {

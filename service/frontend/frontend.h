@@ -4,15 +4,23 @@
 #ifndef MCCS_SERVICE_FRONTEND_FRONTEND_H_
 #define MCCS_SERVICE_FRONTEND_FRONTEND_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_channel.h"
 
 namespace mccs {
 
 inline constexpr size_t kMaxSessions = 4096;
+// Of one tenant, so that none shuts the others out alone.
+inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
+// Let in, or turned away, through one door in one turn: who is inside has turns, too.
+inline constexpr int kNewPerTurn = 16;
 
 class Frontend {
  public:
@@ -33,10 +41,15 @@ class Frontend {
 
  private:
   bool AcceptNew();
+  bool AcceptAt(TenantDoor& door);
+  void LetIn(std::unique_ptr<TenantChannel> channel);
+  void SayOnce(const std::string& trouble);
 
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantDoor>> doors_;
   std::vector<std::unique_ptr<Session>> sessions_;
+  absl::flat_hash_map<std::string, size_t> by_tenant_;  // sessions; of tenants that have some
+  std::string said_;  // the trouble at the door, until one is let in or leaves
   uint64_t last_id_ = 0;
 };
 

@@ -1,0 +1,84 @@
+// Who is let in when many knock.
+#include "service/frontend/frontend.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/unit/frontend/raw_tenant.h"
+
+namespace mccs {
+namespace {
+
+const TenantIdentity kRed{"red", 400};
+const TenantIdentity kBlue{"blue", 500};
+
+class FrontendTest : public testing::Test {
+ protected:
+  FrontendTest() : world_({.seed = 1, .hosts = 1, .network = {}}) {}
+
+  void Knock(const TenantIdentity& identity, size_t times) {
+    for (size_t i = 0; i < times; ++i) {
+      processes_.push_back(world_.host(0).door().Knock(identity));
+    }
+  }
+  size_t sessions() { return world_.host(0).daemon().sessions(); }
+  bool RunUntilSessions(size_t count) {
+    return world_.RunUntil([&] { return sessions() == count; }, kNsPerSec);
+  }
+
+  SimWorld world_;
+  std::vector<std::shared_ptr<SimPipe>> processes_;
+};
+
+TEST_F(FrontendTest, OneTenantDoesNotShutTheOthersOut) {
+  Knock(kRed, kMaxSessions);
+  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  RawTenant blue(world_, 0, kBlue);
+  EXPECT_TRUE(blue.Greet());
+  EXPECT_EQ(sessions(), kMaxSessionsPerTenant + 1);
+  EXPECT_TRUE(world_.host(0).log().Contains("tenant red"));
+}
+
+TEST_F(FrontendTest, WhoLeavesMakesRoomForTheNext) {
+  Knock(kRed, kMaxSessionsPerTenant);
+  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  for (int i = 0; i < 3; ++i) processes_[static_cast<size_t>(i)]->dead = true;
+  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 3));
+  Knock(kRed, 5);
+  EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+}
+
+// Processes that come as fast as they are let in, until somebody has an answer.
+class FloodedDoor final : public TenantDoor {
+ public:
+  explicit FloodedDoor(const SimPipe& answered) : answered_(answered) {}
+
+  absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override {
+    if (!answered_.to_tenant.empty() || accepted_ == kFlood) return nullptr;
+    ++accepted_;
+    processes_.Knock(kRed);
+    return processes_.Accept();
+  }
+  static constexpr size_t kFlood = 20'000;
+  size_t accepted() const { return accepted_; }
+
+ private:
+  const SimPipe& answered_;
+  SimDoor processes_;
+  size_t accepted_ = 0;
+};
+
+TEST_F(FrontendTest, AFloodOfProcessesLeavesTheOthersTheirTurns) {
+  RawTenant blue(world_, 0, kBlue);
+  auto door = std::make_unique<FloodedDoor>(blue.pipe());
+  const FloodedDoor& flood = *door;
+  world_.host(0).daemon().AddDoor(std::move(door));
+  EXPECT_TRUE(blue.Greet());
+  EXPECT_GT(flood.accepted(), 0u);
+  EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn has an end";
+}
+
+}  // namespace
+}  // namespace mccs
