@@ -71,7 +71,7 @@ void InitAll(Victims& v) {
 
 void Split(Victims& v) {
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm) && !v.alone()) return;
+  if (v.Waits(comm)) return;
   ncclConfig_t config = AnyConfig(v);
   ncclCommSplit(comm, v.AnyInt(), v.AnyInt(), v.Place(v.NewPlaces()),
                 v.OneIn(2) ? nullptr : &config);
@@ -81,7 +81,7 @@ void Shrink(Victims& v) {
   int excluded[kMostRanks];
   for (int& rank : excluded) rank = v.AnyInt();
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm) && !v.alone()) return;
+  if (v.Waits(comm)) return;
   const int count = v.AnyInt();
   ncclCommShrink(comm, v.Place(excluded), count > kMostRanks ? -count : count,
                  v.Place(v.NewPlaces()), nullptr, v.AnyInt());
@@ -89,7 +89,7 @@ void Shrink(Victims& v) {
 
 void Grow(Victims& v) {
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm)) return;  // for the new ranks
+  if (v.Blocks(comm)) return;  // and waits for the new ranks
   ncclConfig_t config = AnyConfig(v);
   const ncclUniqueId id = AnyId(v);
   ncclCommGrow(comm, v.AnyInt(), v.Place(&id), v.AnyInt(), v.Place(v.NewPlaces()), &config);
@@ -103,7 +103,7 @@ void GrowId(Victims& v) {
 // Who destroys or finalizes waits for what was posted, which two ranks hardly ever both have.
 void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
   const ncclComm_t comm = v.AnyComm();
-  if (comm != nullptr && !v.alone() && end != ncclCommAbort) return;
+  if (comm != nullptr && end != ncclCommAbort && (!v.alone() || v.Waits(comm))) return;
   if (v.depth() > 0) return;
   end(comm);
 }

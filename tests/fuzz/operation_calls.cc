@@ -76,7 +76,7 @@ void Register(Victims& v) {
 void RegisterWindow(Victims& v) {
   ncclWindow_t window = nullptr;
   const ncclComm_t comm = v.AnyComm();
-  if (v.Waits(comm) && !v.alone()) return;
+  if (v.Waits(comm)) return;
   ncclCommWindowRegister(comm, v.AnyMemory(), v.AnyCount(), v.Place(&window), v.AnyInt());
   Keep(v, window);
 }

@@ -116,11 +116,16 @@ void* Victims::AnyRegistration() {
 
 // ---- Life ------------------------------------------------------------------------------------
 
-bool Victims::Waits(ncclComm_t comm) const {
+bool Victims::Blocks(ncclComm_t comm) const {
   const auto has = [&](const std::vector<ncclComm_t>& some) {
     return std::find(some.begin(), some.end(), comm) != some.end();
   };
-  return blocking_ && (has(comms_) || std::any_of(offspring_.begin(), offspring_.end(), has));
+  return (blocking_ && has(comms_)) || std::any_of(offspring_.begin(), offspring_.end(), has);
+}
+
+bool Victims::Waits(ncclComm_t comm) const {
+  int ranks = 0;
+  return Blocks(comm) && ncclCommCount(comm, &ranks) == ncclSuccess && ranks > 1;
 }
 
 ncclComm_t* Victims::NewPlaces(size_t count) {

@@ -48,7 +48,9 @@ class Victims {
 
   // ---- The life of the victims ----
 
-  // Whether the calls on this communicator return only when other ranks have made theirs.
+  // Whether it may be blocking: those of ncclCommInitAll are.
+  bool Blocks(ncclComm_t comm) const;
+  // Whether the calls on it may return only when its other ranks have made theirs.
   bool Waits(ncclComm_t comm) const;
   bool alone() const { return comms_.size() == 1; }
   ncclComm_t first() const { return comms_[0]; }
