@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
@@ -30,6 +31,8 @@ class SharedRegion {
   size_t bytes() const { return bytes_; }
   // To be given to others; of the maker's region alone.
   int fd() const { return fd_.get(); }
+  // The same, for who gives it away once: the mapping needs none.
+  UniqueFd TakeFd() { return std::move(fd_); }
 
  private:
   static absl::StatusOr<SharedRegion> MapWhole(UniqueFd fd, size_t bytes);

@@ -80,6 +80,8 @@ class RankEndpoint final : public RankPort {
   void DropFailedCalls();
 
   int region_fd() const { return memory_.fd(); }
+  // For the one who is told of it; closed with that.
+  UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
   Communicator* communicator = nullptr;  // null once it has let go, or never joined
 

@@ -216,7 +216,8 @@ absl::Status Session::HandleHello(const wire::Hello& hello) {
   MCCS_ASSIGN_OR_RETURN(memory_, SharedRegion::Create("mccs-session", sizeof(wire::SessionRegion)));
   new (memory_.data()) wire::SessionRegion{};
   state_ = State::kOpen;
-  const int fds[] = {memory_.fd(), channel_->doorbell()};
+  const UniqueFd memory = memory_.TakeFd();
+  const int fds[] = {memory.get(), channel_->doorbell()};
   return Send(reply,
               channel_->doorbell() >= 0 ? std::span<const int>(fds) : std::span<const int>(fds, 1));
 }
@@ -306,7 +307,8 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   reply.rank = slot->second.join.rank.rank();
   reply.ranks = slot->second.join.ranks;
   reply.comm_id = id.value();
-  const int fd = slot->second.endpoint->region_fd();
+  const UniqueFd memory = slot->second.endpoint->TakeRegionFd();
+  const int fd = memory.get();
   if (state_ == State::kOpen) NoteSent(status.ok() ? Send(reply, {&fd, 1}) : Send(reply));
   // The shim knows no communicator whose init failed: nobody will destroy it.
   if (!status.ok()) Leave(handle, "could not join", Communicator::Leaving::kAtOnce);

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "tests/unit/frontend/raw_tenant.h"
 
 namespace mccs {
@@ -115,6 +118,28 @@ TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
     EXPECT_EQ(reply->status.error, wire::ErrorClass::kInvalidArgument);
   }
   EXPECT_EQ(daemon().communicators(), 0u);
+}
+
+// A tenant may have thousands of them, and the daemon has 65,536 descriptors for all.
+TEST_F(SessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  ASSERT_TRUE(tenant_.Greet());
+  std::ptrdiff_t before = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto id = tenant_.GetUniqueId();
+    ASSERT_TRUE(id.has_value());
+    const auto joined = tenant_.Await<wire::CommInitReply>(tenant_.Send(MakeCommInit(*id, 1, 0)));
+    ASSERT_TRUE(joined.has_value());
+    ASSERT_EQ(joined->status.error, wire::ErrorClass::kNone) << joined->status.text;
+    ASSERT_EQ(tenant_.fds().size(), 1u);
+    tenant_.fds().clear();
+    if (i == 0) before = open_descriptors();
+  }
+  EXPECT_EQ(daemon().communicators(), 50u);
+  EXPECT_EQ(open_descriptors(), before);
 }
 
 TEST_F(SessionTest, AnIdThatNamesAHostByNameIsRefused) {
