@@ -327,7 +327,7 @@ struct CommInitReply {
   uint64_t comm_id;
 };
 
-// Ends a communicator, or an init in flight (then `comm_handle` is 0 and `init_request` names it).
+// Ends the communicator, or the init, whose join was request `init_request`; 0: `comm_handle`.
 struct CommAbort {
   static constexpr MessageKind kKind = MessageKind::kCommAbort;
   MessageHeader header;

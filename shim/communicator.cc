@@ -73,7 +73,7 @@ absl::Status Communicator::Join() {
     state_.store(State::kFailed, std::memory_order_release);
     return Unshared(failure_);
   }
-  request_ = *request;
+  request_ = join_request_ = *request;
   state_.store(State::kJoining, std::memory_order_release);
   return absl::OkStatus();
 }
@@ -290,9 +290,10 @@ void Communicator::Abort() {
     failure_ = absl::CancelledError(kText);
     state_.store(State::kAborted, std::memory_order_release);
     if (before == State::kJoining || before == State::kFinalizing) cancelled = request_;
-    if (before == State::kJoining) {
+    // While it is finalized the daemon may have ended it, and given its handle to another one.
+    if (before == State::kJoining || before == State::kFinalizing) {
       wire::CommAbort message{};
-      message.init_request = request_;
+      message.init_request = join_request_;
       if (auto sent = session_->client->Send(message); sent.ok()) request = *sent;
     } else if (page_ != nullptr && before != State::kFinalized) {
       if (auto sent = SendAbort(); sent.ok()) request = *sent;

@@ -204,8 +204,9 @@ class Communicator {
   std::atomic<bool> aborted_{false};  // set by Abort, seen by callers that wait for ring space
 
   std::mutex control_mutex_;
-  uint64_t request_ = 0;  // the one that is outstanding, while joining or finalizing
-  absl::Status failure_;  // why kFailed, kAborted
+  uint64_t request_ = 0;       // the one that is outstanding, while joining or finalizing
+  uint64_t join_request_ = 0;  // names this communicator to the daemon as long as the session lives
+  absl::Status failure_;       // why kFailed, kAborted
 
   std::atomic<const char*> ended_{nullptr};  // what is said of work that was ended on purpose
   std::atomic<bool> suspended_{false};

@@ -116,6 +116,23 @@ void FinalizeSettles(Test& t) {
   t.Destroy(comm);
 }
 
+// Nobody asks how the finalize went; meanwhile communicators are made that may take its places.
+void AbortBehindFinalizeHurtsNoOther(Test& t) {
+  constexpr int kLater = 3;
+  for (int i = 0; t.ok() && i < 5; ++i) {
+    ncclComm_t finalized = NewWorld(t);
+    if (t.ok()) Goes(t, ncclCommFinalize(finalized), "ncclCommFinalize");
+    ncclComm_t later[kLater] = {};
+    for (ncclComm_t& comm : later) comm = t.NewWorld();
+    t.Abort(finalized);
+    t.Barrier();
+    for (ncclComm_t comm : later) {
+      Works(t, comm);
+      t.Destroy(comm);
+    }
+  }
+}
+
 void AGroupMayEndInProgress(Test& t) {
   ncclComm_t comm = NewWorld(t);
   cudaStream_t stream = t.NewStream();
@@ -166,6 +183,7 @@ void AddNonBlockingTests(TestTable* table) {
   add("use_before_it_is_ready_is_invalid_argument", UseBeforeItIsReadyIsInvalidArgument, 2);
   add("abort_during_init", AbortDuringInit, 2);
   add("finalize_settles", FinalizeSettles);
+  add("abort_behind_finalize_hurts_no_other", AbortBehindFinalizeHurtsNoOther);
   add("a_group_may_end_in_progress", AGroupMayEndInProgress);
   add("split_sets_the_child_at_once_and_settles", SplitSetsTheChildAtOnceAndSettles);
   add("jobs_of_both_kinds_do_not_mix_in_a_group", JobsOfBothKindsDoNotMixInAGroup);
