@@ -26,6 +26,12 @@ std::string_view Name(OpKind kind) {
       return "send";
     case OpKind::kRecv:
       return "recv";
+    case OpKind::kPut:
+      return "put";
+    case OpKind::kSignal:
+      return "signal";
+    case OpKind::kWaitSignal:
+      return "wait_signal";
   }
   return "unknown";
 }

@@ -21,8 +21,11 @@ enum class OpKind : uint8_t {
   kScatter = 8,
   kSend = 9,
   kRecv = 10,
+  kPut = 11,         // ncclPutSignal: into a window of the peer, with a signal behind it
+  kSignal = 12,      // ncclSignal
+  kWaitSignal = 13,  // one descriptor of ncclWaitSignal
 };
-inline constexpr int kOpKinds = 11;
+inline constexpr int kOpKinds = 14;
 
 // Same order as ncclDataType_t.
 enum class DataType : uint8_t {
@@ -57,8 +60,25 @@ constexpr bool HasRoot(OpKind kind) {
          kind == OpKind::kScatter;
 }
 
-// Point to point: one other rank is named as the peer.
+// Point to point, and matched: one other rank is named as the peer.
 constexpr bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
+
+// Likewise, and no call of the peer belongs to it.
+constexpr bool IsOneSided(OpKind kind) {
+  return kind == OpKind::kPut || kind == OpKind::kSignal || kind == OpKind::kWaitSignal;
+}
+
+// Whether one other rank is named as the peer.
+constexpr bool HasPeer(OpKind kind) { return IsMessage(kind) || IsOneSided(kind); }
+
+// What signals between two ranks are told apart by: NCCL's index and context, as one number.
+inline constexpr int kSignalIndices = 256;
+inline constexpr int kSignalContexts = 16;
+inline constexpr uint32_t kSignals = kSignalIndices * kSignalContexts;
+// REQUIRES: 0 ≤ index < kSignalIndices, 0 ≤ context < kSignalContexts.
+constexpr uint32_t SignalNumber(int index, int context) {
+  return static_cast<uint32_t>(context * kSignalIndices + index);
+}
 
 // Elements that a call reads and writes on one rank; 0: that side's pointer is not looked at.
 struct Sides {
@@ -87,6 +107,7 @@ constexpr Sides SidesOf(OpKind kind, uint64_t count, uint64_t ranks, bool is_roo
     case OpKind::kScatter:
       return {is_root ? count * ranks : 0, count};
     case OpKind::kSend:
+    case OpKind::kPut:
       return {count, 0};
     case OpKind::kRecv:
       return {0, count};

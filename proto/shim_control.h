@@ -39,6 +39,10 @@
 //   CaptureWork      ───────────►                   a call that is captured into a CUDA graph
 //                    ◄─────────── Done              after the last one of its group
 //   ReleaseCapture   ───────────►                   its graphs are gone; not answered
+//   RegisterWindow   ───────────►                   memory that other ranks may put into
+//                    ◄─────────── Done
+//   DeregisterWindow ───────────►
+//                    ◄─────────── Done
 //   CommAbort        ───────────►
 //                    ◄─────────── Done              after the daemon's last access
 //   CommDestroy      ───────────►
@@ -87,6 +91,8 @@ enum class MessageKind : uint32_t {
   kMapChunk = 23,
   kUnmapChunks = 24,
   kCommSuspend = 25,
+  kRegisterWindow = 26,
+  kDeregisterWindow = 27,
 };
 
 struct MessageHeader {
@@ -313,6 +319,28 @@ struct ReleaseCapture {
   uint64_t capture;
   uint32_t comm_handle;
   uint32_t reserved;
+};
+
+// The next window of this rank: the n-th that it registers has number n, as on all other ranks of
+// the communicator, whose calls are in the same order. Its memory is looked up at each put, so
+// whoever takes the buffer back is not held up by the window.
+struct RegisterWindow {
+  static constexpr MessageKind kKind = MessageKind::kRegisterWindow;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+  uint64_t number;  // from 1
+  uint64_t bytes;
+  BufferRef memory;  // id 0: the daemon cannot map it, so puts into it fail
+};
+static_assert(sizeof(RegisterWindow) == 56);
+
+struct DeregisterWindow {
+  static constexpr MessageKind kKind = MessageKind::kDeregisterWindow;
+  MessageHeader header;
+  uint32_t comm_handle;
+  uint32_t reserved;
+  uint64_t number;
 };
 
 struct CommInitReply {

@@ -58,15 +58,18 @@ struct BufferRef {
 //   64 | ready_value                           |
 //   72 | scalar bits                           |
 //   80 | scalar_buffer {id, -, offset}         |
-//   96 | deadline_us | priority criticality    |
+//   96 | deadline_us | priority criticality - |
+//  104 | signal | -                            |
+//  112 | window                                |
+//  120 | window_offset                         |
 struct alignas(64) WorkRecord {
   uint64_t sequence;
   OpKind op;
   DataType type;
   ReduceOp redop;
   uint8_t flags;         // RecordFlags
-  int32_t root_or_peer;  // root of a rooted collective, peer of a send or receive; else 0
-  uint64_t count;        // elements, as the NCCL call counts them
+  int32_t root_or_peer;  // root of a rooted collective, or the peer where HasPeer; else 0
+  uint64_t count;        // elements, as the NCCL call counts them; kWaitSignal: signals
   BufferRef send;
   BufferRef recv;
   uint32_t ready_slot;  // which ready fence of the region; kNoReadySlot: no wait
@@ -78,12 +81,18 @@ struct alignas(64) WorkRecord {
   uint32_t deadline_us;     // CallOptions
   uint8_t priority;
   Criticality criticality;
-  uint8_t reserved1[26];
+  uint8_t reserved1[2];
+  uint32_t signal;  // one-sided calls: SignalNumber
+  uint32_t reserved2;
+  uint64_t window;         // kPut: the peer's window of this number (RegisterWindow)
+  uint64_t window_offset;  // bytes from its beginning
 };
 static_assert(sizeof(WorkRecord) == 128);
 static_assert(offsetof(WorkRecord, count) == 16);
 static_assert(offsetof(WorkRecord, ready_value) == 64);
 static_assert(offsetof(WorkRecord, deadline_us) == 96);
+static_assert(offsetof(WorkRecord, signal) == 104);
+static_assert(offsetof(WorkRecord, window_offset) == 120);
 static_assert(std::is_trivially_copyable_v<WorkRecord>);
 
 inline constexpr uint32_t kNoReadySlot = 0xffffffff;

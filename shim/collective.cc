@@ -41,7 +41,7 @@ absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) 
     return Bad(call.function, "root ", call.extras.root,
                " is not a rank of the communicator, which has ", comm.ranks());
   }
-  if (IsMessage(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
+  if (HasPeer(call.kind) && (call.extras.peer < 0 || call.extras.peer >= comm.ranks())) {
     return Bad(call.function, "peer ", call.extras.peer,
                " is not a rank of the communicator, which has ", comm.ranks());
   }
@@ -49,7 +49,7 @@ absl::Status CheckScalars(const CollectiveCall& call, const Communicator& comm) 
 }
 
 int RootOrPeer(const CollectiveCall& call) {
-  if (IsMessage(call.kind)) return call.extras.peer;
+  if (HasPeer(call.kind)) return call.extras.peer;
   return HasRoot(call.kind) ? call.extras.root : 0;
 }
 
@@ -166,7 +166,7 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   MCCS_ASSIGN_OR_RETURN(const CallOptions options, ReadCollConfig(call.function, call.config));
   MCCS_ASSIGN_OR_RETURN(const std::optional<PreMulSum> made, CheckOperator(call, *comm));
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
-  if (call.payload.count == 0 && !IsMessage(call.kind)) return absl::OkStatus();
+  if (call.payload.count == 0 && !HasPeer(call.kind)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const SideBytes bytes, MeasureSides(call, *comm));
   if (bytes.send > 0 && call.payload.send == nullptr) return Bad(call.function, "sendbuff is NULL");
   if (bytes.recv > 0 && call.payload.recv == nullptr) return Bad(call.function, "recvbuff is NULL");
@@ -180,6 +180,9 @@ absl::Status AddToGroup(const CollectiveCall& call, Group& group) {
   record.deadline_us = options.deadline_us;
   record.priority = options.priority;
   record.criticality = options.criticality;
+  record.signal = call.extras.signal;
+  record.window = call.extras.window;
+  record.window_offset = call.extras.window_offset;
   StagedSides staged;
   {
     std::lock_guard lock(comm->submit_mutex());

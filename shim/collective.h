@@ -1,10 +1,11 @@
-// From the arguments of a collective, send or receive to its work record.
+// From the arguments of a collective, send, receive or one-sided call to its work record.
 #ifndef MCCS_SHIM_COLLECTIVE_H_
 #define MCCS_SHIM_COLLECTIVE_H_
 
 #include <nccl.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "proto/operation.h"
@@ -26,6 +27,10 @@ struct CollectiveCall {
     int op = ncclSum;  // ncclRedOp_t
     int root = 0;
     int peer = 0;
+    // One-sided: the peer's window, bytes from its beginning, SignalNumber.
+    uint64_t window = 0;
+    uint64_t window_offset = 0;
+    uint32_t signal = 0;
   };
 
   std::string_view function;  // "ncclAllReduce"
@@ -39,7 +44,7 @@ struct CollectiveCall {
 
 // Checks every argument, names the buffers as the daemon knows them and adds the operation to this
 // thread's group; outside of one, hands it over at once. A collective with a count of zero is
-// checked and done; a send or receive without elements has its other end, and is posted. Never
+// checked and done; a point-to-point call without elements has its other end, and is posted. Never
 // waits for the work itself.
 ncclResult_t Post(const CollectiveCall& call);
 

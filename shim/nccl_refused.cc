@@ -9,7 +9,6 @@
 
 namespace {
 
-constexpr char kNoOneSided[] = "one-sided operations on windows are not carried by this release";
 constexpr char kNoDeviceApi[] =
     "kernels cannot communicate by themselves, because the daemon moves the data; use the host's "
     "collectives";
@@ -32,11 +31,6 @@ constexpr char kNoEncryption[] = "what daemons tell each other is the provider's
 
 // Communicators
 MCCS_REFUSED(ncclSetEncryption, kNoEncryption);
-
-// Operations
-MCCS_REFUSED(ncclPutSignal, kNoOneSided);
-MCCS_REFUSED(ncclSignal, kNoOneSided);
-MCCS_REFUSED(ncclWaitSignal, kNoOneSided);
 
 // Device API. A team is three ints: ranks, rank, stride; the empty one has none.
 struct EmptyTeam {

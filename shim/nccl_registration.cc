@@ -1,8 +1,9 @@
-// ncclCommRegister, ncclCommWindowRegister and what belongs to them. A window here is what NCCL
-// makes of one where there is no symmetric memory: an opaque handle by which its buffer is known
-// again.
+// ncclCommRegister, ncclCommWindowRegister and what belongs to them. A window is an opaque handle;
+// the daemon knows its number and its memory, so that other ranks can put into it.
 #include <nccl.h>
 
+#include <chrono>
+#include <mutex>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -42,19 +43,76 @@ absl::Status CheckRange(const char* function, const DriverApi& driver, const Ran
   return absl::OkStatus();
 }
 
-template <typename Handle>
-absl::Status Add(const char* function, Kind kind, ncclComm_t handle, const Range& range,
-                 Handle* given) {
-  if (given == nullptr) return Bad(function, "the place for the handle is NULL");
-  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(function, handle));
-  MCCS_RETURN_IF_ERROR(CheckRange(function, comm->driver(), range));
-  *given = static_cast<Handle>(
-      comm->registrations().Add(kind, {reinterpret_cast<uintptr_t>(range.address), range.bytes}));
+AddressRange AddressesOf(const Range& range) {
+  return {reinterpret_cast<uintptr_t>(range.address), range.bytes};
+}
+
+absl::Status AddBuffer(ncclComm_t handle, const Range& range, void** given) {
+  constexpr char kFunction[] = "ncclCommRegister";
+  if (given == nullptr) return Bad(kFunction, "the place for the handle is NULL");
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
+  MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
+  *given = comm->registrations().Add(Kind::kBuffer, AddressesOf(range));
   return absl::OkStatus();
+}
+
+// A daemon that takes longer to answer is ill.
+constexpr std::chrono::seconds kWindowTime{30};
+
+template <typename Message>
+absl::Status AskDaemon(Communicator& comm, const Message& message) {
+  DaemonClient& daemon = *comm.session()->client;
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, daemon.Send(message));
+  MCCS_ASSIGN_OR_RETURN(const Reply reply, daemon.Await(request, kWindowTime));
+  return reply.As<wire::Done>().status();
+}
+
+// Where the daemon finds the window; id 0 where it cannot map it, so that puts into it fail.
+wire::BufferRef PlaceOf(Communicator& comm, const char* function, const Range& range) {
+  ScopedContext context(comm.driver(), comm.context());
+  const auto found = comm.session()->buffers.Find(
+      {.function = function, .argument = "buff", .address = range.address, .bytes = range.bytes});
+  return found.ok() && !found->place.staged ? found->place.ref : wire::BufferRef{};
+}
+
+absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* given) {
+  constexpr char kFunction[] = "ncclCommWindowRegister";
+  if (given == nullptr) return Bad(kFunction, "the place for the handle is NULL");
+  MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
+  MCCS_RETURN_IF_ERROR(CheckRange(kFunction, comm->driver(), range));
+  MCCS_RETURN_IF_ERROR(comm->CheckUsable());
+  Registrations& registrations = comm->registrations();
+  std::lock_guard lock(registrations.window_mutex());
+  const uint64_t number = registrations.last_window() + 1;
+  void* const window = registrations.Add(Kind::kWindow, AddressesOf(range), number);
+  wire::RegisterWindow message{};
+  message.comm_handle = comm->handle();
+  message.number = number;
+  message.bytes = range.bytes;
+  message.memory = PlaceOf(*comm, kFunction, range);
+  if (absl::Status told = AskDaemon(*comm, message); !told.ok()) {
+    registrations.Remove(Kind::kWindow, window);
+    return told;
+  }
+  registrations.last_window() = number;
+  *given = static_cast<ncclWindow_t>(window);
+  return absl::OkStatus();
+}
+
+// No put arrives there any more. Of a communicator that is not at work, the daemon has no window.
+void CloseWindow(const CommRef& comm, void* given) {
+  const auto window = comm->registrations().Find(Kind::kWindow, given);
+  if (!window || !comm->CheckParent(/*failed_too=*/true).ok()) return;
+  wire::DeregisterWindow message{};
+  message.comm_handle = comm->handle();
+  message.number = window->window;
+  // Where the daemon does not answer, the communicator fails of that; the window is gone.
+  (void)AskDaemon(*comm, message);
 }
 
 absl::Status Remove(const char* function, Kind kind, ncclComm_t handle, void* given) {
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(function, handle));
+  if (kind == Kind::kWindow) CloseWindow(comm, given);
   // NCCL gives NULL where it registers nothing, and takes it back.
   if (given == nullptr || comm->registrations().Remove(kind, given)) return absl::OkStatus();
   return Bad(function, "this handle was not given by ",
@@ -66,9 +124,9 @@ absl::Status FindUserPointer(ncclComm_t handle, void* window, void** pointer) {
   constexpr char kFunction[] = "ncclWinGetUserPtr";
   if (pointer == nullptr) return Bad(kFunction, "outUserPtr is NULL");
   MCCS_ASSIGN_OR_RETURN(const CommRef comm, FindCommunicator(kFunction, handle));
-  const std::optional<void*> address = comm->registrations().AddressOf(Kind::kWindow, window);
-  if (!address) return Bad(kFunction, "win is no window of this communicator");
-  *pointer = *address;
+  const auto entry = comm->registrations().Find(Kind::kWindow, window);
+  if (!entry) return Bad(kFunction, "win is no window of this communicator");
+  *pointer = reinterpret_cast<void*>(entry->range.base);
   return absl::OkStatus();
 }
 
@@ -79,8 +137,7 @@ namespace shim = mccs::shim;
 
 MCCS_EXPORT ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buffer, size_t bytes,
                                            void** handle) {
-  return shim::Report(
-      shim::Add("ncclCommRegister", shim::Kind::kBuffer, comm, {buffer, bytes}, handle));
+  return shim::Report(shim::AddBuffer(comm, {buffer, bytes}, handle));
 }
 MCCS_ALSO_WEAK(ncclCommRegister);
 
@@ -93,8 +150,7 @@ MCCS_ALSO_WEAK(ncclCommDeregister);
 // makes.
 MCCS_EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t bytes,
                                                  ncclWindow_t* window, int) {
-  return shim::Report(
-      shim::Add("ncclCommWindowRegister", shim::Kind::kWindow, comm, {buffer, bytes}, window));
+  return shim::Report(shim::AddWindow(comm, {buffer, bytes}, window));
 }
 MCCS_ALSO_WEAK(ncclCommWindowRegister);
 

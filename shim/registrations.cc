@@ -6,12 +6,12 @@ Registrations::~Registrations() {
   for (const auto& [handle, entry] : entries_) exports_.leases().EndKeep(entry.range);
 }
 
-void* Registrations::Add(Kind kind, const AddressRange& range) {
+void* Registrations::Add(Kind kind, const AddressRange& range, uint64_t window) {
   constexpr uintptr_t kSpacing = 64;  // looks like a pointer to something aligned
   exports_.leases().Keep(range);
   std::lock_guard lock(mutex_);
   last_ += kSpacing;
-  entries_.emplace(last_, Entry{kind, range});
+  entries_.emplace(last_, Entry{kind, range, window});
   return reinterpret_cast<void*>(last_);
 }
 
@@ -29,11 +29,11 @@ bool Registrations::Remove(Kind kind, void* handle) {
   return true;
 }
 
-std::optional<void*> Registrations::AddressOf(Kind kind, void* handle) const {
+std::optional<Registrations::Entry> Registrations::Find(Kind kind, void* handle) const {
   std::lock_guard lock(mutex_);
   const auto found = entries_.find(reinterpret_cast<uintptr_t>(handle));
   if (found == entries_.end() || found->second.kind != kind) return std::nullopt;
-  return reinterpret_cast<void*>(found->second.range.base);
+  return found->second;
 }
 
 }  // namespace mccs::shim

@@ -25,24 +25,33 @@ class Registrations {
   // Those that are left end; their exports go when their leases end.
   ~Registrations();
 
-  // A new handle, never null; the range is the caller's.
-  void* Add(Kind kind, const AddressRange& range);
+  // A new handle, never null; the range is the caller's. `window`: its number among the windows of
+  // the communicator, where it is one.
+  void* Add(Kind kind, const AddressRange& range, uint64_t window = 0);
   // False for a handle that is not registered (any more), or as the other kind. Returns after the
   // daemon's last access to what nothing else keeps; bounded as BufferExports::LetGo.
   bool Remove(Kind kind, void* handle);
-  // The caller's address; empty likewise.
-  std::optional<void*> AddressOf(Kind kind, void* handle) const;
-
- private:
   struct Entry {
     Kind kind;
-    AddressRange range;
+    AddressRange range;  // the caller's
+    uint64_t window;
   };
+  // Empty likewise.
+  std::optional<Entry> Find(Kind kind, void* handle) const;
 
+  // Held while a window gets its number and the daemon is told of it: the daemon hears of windows
+  // in the order of their numbers.
+  std::mutex& window_mutex() { return window_mutex_; }
+  // Windows registered so far; guarded by window_mutex().
+  uint64_t& last_window() { return last_window_; }
+
+ private:
   BufferExports& exports_;
   mutable std::mutex mutex_;
   std::unordered_map<uintptr_t, Entry> entries_;  // by handle
   uintptr_t last_ = 0;
+  std::mutex window_mutex_;
+  uint64_t last_window_ = 0;
 };
 
 }  // namespace mccs::shim

@@ -19,6 +19,7 @@ peer::Message ToMessage(const Departure& departure) {
     entry.set_peer(count.peer.value());
     entry.set_sent(count.sent);
     entry.set_received(count.received);
+    entry.set_signals(count.signals);
   }
   return message;
 }
@@ -30,8 +31,10 @@ Departure DepartureFrom(const peer::Departed& departed) {
                       .messages = {},
                       .in_order = departed.in_order()};
   for (const peer::MessageCount& count : departed.messages()) {
-    departure.messages.push_back(
-        {.peer = Rank(count.peer()), .sent = count.sent(), .received = count.received()});
+    departure.messages.push_back({.peer = Rank(count.peer()),
+                                  .sent = count.sent(),
+                                  .received = count.received(),
+                                  .signals = count.signals()});
   }
   return departure;
 }

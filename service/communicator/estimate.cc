@@ -14,7 +14,7 @@ absl::Status Check(const EstimatedCall& call, int ranks) {
                                                    static_cast<int>(call.kind), ", type ",
                                                    static_cast<int>(call.type)));
   }
-  const bool names_a_rank = HasRoot(call.kind) || IsMessage(call.kind);
+  const bool names_a_rank = HasRoot(call.kind) || HasPeer(call.kind);
   if (names_a_rank && (call.root_or_peer < 0 || call.root_or_peer >= ranks)) {
     return absl::InvalidArgumentError(
         absl::StrCat("no estimate for rank ", call.root_or_peer, " of ", ranks));
@@ -31,9 +31,11 @@ absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plan
                                       const EstimateGround& ground) {
   const Layout& layout = plans.layout();
   MCCS_RETURN_IF_ERROR(Check(call, layout.rank_count()));
-  if (IsMessage(call.kind)) {
+  if (HasPeer(call.kind)) {
+    // What a wait counts are signals.
+    const uint64_t bytes = call.kind == OpKind::kWaitSignal ? 0 : call.count * SizeOf(call.type);
     const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
-    return EstimateMessageUs(call.count * SizeOf(call.type), crosses, ground.parameters);
+    return EstimateMessageUs(bytes, crosses, ground.parameters);
   }
   const Rank root(HasRoot(call.kind) ? call.root_or_peer : 0);
   MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,

@@ -21,6 +21,10 @@ class GonePort final : public RankPort {
   absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
   const PostedOperation* Captured(uint64_t) override { return nullptr; }
   void CompleteCaptured(uint64_t) override {}
+  WindowView LookAtWindow(uint64_t) const override { return {.state = WindowView::State::kGone}; }
+  absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
+    return absl::UnavailableError("the rank has left");
+  }
   void InitDone(const absl::Status&, CommId) override {}
   absl::Status TakeSeat(uint64_t, const JoinRequest&) override {
     return absl::UnavailableError("the rank has left");

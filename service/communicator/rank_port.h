@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -38,15 +39,37 @@ struct PostedOperation {
   CallOptions options;  // a local matter: ranks may differ in them
 };
 
-// A send or receive of this rank, checked and resolved alike.
+// A send, receive or one-sided call of this rank, checked and resolved alike.
 struct PostedMessage {
-  OpKind kind = OpKind::kSend;  // or kRecv
+  OpKind kind = OpKind::kSend;  // of those that have a peer
   DataType type = DataType::kInt8;
   Rank peer;
-  uint64_t count = 0;
-  std::byte* address = nullptr;  // a send reads there, a receive writes; null without elements
+  uint64_t count = 0;            // elements
+  std::byte* address = nullptr;  // a receive writes there, others read; null without elements
+  uint64_t window = 0;           // kPut: of the peer
+  uint64_t window_offset = 0;    // likewise, bytes
+  uint32_t signal = 0;           // of one-sided calls: SignalNumber
+  uint64_t awaited = 0;          // kWaitSignal: signals
 
   uint64_t bytes() const { return count * SizeOf(type); }
+};
+
+// A window of a rank, as others ask for it.
+struct WindowView {
+  enum class State : uint8_t { kNotYet, kOpen, kGone };
+  State state = State::kNotYet;
+  uint64_t bytes = 0;  // kOpen
+};
+
+// A part of a window, and its place in the daemon's memory. LIFETIME: as long as it is held.
+struct WindowPart {
+  uint64_t number = 0;
+  uint64_t offset = 0;  // bytes from the window's beginning
+  uint64_t bytes = 0;
+};
+struct WindowMemory {
+  std::byte* address = nullptr;
+  std::shared_ptr<const void> hold = {};
 };
 
 // What a rank posts comes in groups: the calls of one ncclGroupStart … ncclGroupEnd, or a call
@@ -90,6 +113,12 @@ class RankPort {
   // LIFETIME: until CompleteCaptured(), or until LetGo().
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;
+
+  // Memory that the rank opens to the other ranks' puts; its windows are numbered from 1 on.
+  virtual WindowView LookAtWindow(uint64_t number) const = 0;
+  // kInvalidArgument: the part leaves the window. kFailedPrecondition: there is no such window any
+  // more, or it has no memory.
+  virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
 
   // Answers the rank's CommInit, once: OK when operations may be posted.
   virtual void InitDone(const absl::Status& status, CommId id) = 0;

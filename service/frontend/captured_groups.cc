@@ -145,7 +145,7 @@ absl::Status CapturedGroups::Start(Group& group) {
 
 absl::Status CapturedGroups::Resolve(Group& group) const {
   for (const wire::WorkRecord& record : group.calls) {
-    if (IsMessage(record.op)) {
+    if (HasPeer(record.op)) {
       MCCS_ASSIGN_OR_RETURN(group.messages.emplace_back(), ResolveMessage(record, buffers_));
       continue;
     }

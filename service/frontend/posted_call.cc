@@ -9,7 +9,7 @@ namespace mccs {
 namespace {
 
 bool Served(OpKind kind) {
-  return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || IsMessage(kind);
+  return (kind >= OpKind::kAllReduce && kind <= OpKind::kScatter) || HasPeer(kind);
 }
 
 // Texts are made for bad records only: this is the hot path.
@@ -30,8 +30,11 @@ absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
   if (HasRoot(record.op) && !names_rank) {
     return Refused("root ", record.root_or_peer, " of ", caller.ranks, " ranks");
   }
-  if (IsMessage(record.op) && !names_rank) {
+  if (HasPeer(record.op) && !names_rank) {
     return Refused("peer ", record.root_or_peer, " of ", caller.ranks, " ranks");
+  }
+  if (IsOneSided(record.op) && record.signal >= kSignals) {
+    return Refused("signal ", record.signal, " of ", kSignals);
   }
   if (record.priority > kHighestPriority || record.criticality > Criticality::kCritical) {
     return Refused("priority ", static_cast<int>(record.priority), " or criticality ",
@@ -83,9 +86,17 @@ absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
   message.kind = record.op;
   message.type = record.type;
   message.peer = Rank(record.root_or_peer);
+  if (IsOneSided(record.op)) {
+    message.signal = record.signal;
+    message.window = record.window;
+    message.window_offset = record.window_offset;
+  }
+  if (record.op == OpKind::kWaitSignal) message.awaited = record.count;
+  // Neither a signal nor a wait has elements.
+  if (record.op == OpKind::kSignal || record.op == OpKind::kWaitSignal) return message;
   message.count = record.count;
   if (record.count > 0) {
-    const wire::BufferRef& where = record.op == OpKind::kSend ? record.send : record.recv;
+    const wire::BufferRef& where = record.op == OpKind::kRecv ? record.recv : record.send;
     MCCS_ASSIGN_OR_RETURN(message.hold,
                           buffers.Resolve(where, message.bytes(), SizeOf(record.type)));
     message.address = message.hold->address() + where.offset;

@@ -27,7 +27,8 @@ RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, 
       buffers_(buffers),
       listener_(std::move(listener)),
       memory_(std::move(memory)),
-      captured_(caller_, buffers, region()) {
+      captured_(caller_, buffers, region()),
+      windows_(rank, buffers) {
   auto* fresh = new (memory_.data()) wire::CommRegion{};
   fresh->header.magic = wire::kFencePageMagic;
   fresh->header.bytes = memory_.bytes();
@@ -142,7 +143,7 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
     return refused(std::string(status.message()));
   }
   if (messages_.size() >= kMaxGroupMessages) {
-    return refused("more than ", kMaxGroupMessages, " sends and receives in one group");
+    return refused("more than ", kMaxGroupMessages, " point-to-point calls in one group");
   }
   MCCS_RETURN_IF_ERROR(AddFence(record));
   if (absl::Status status = Resolve(record); !status.ok()) {
@@ -154,7 +155,7 @@ absl::Status RankEndpoint::Accept(const wire::WorkRecord& record) {
 }
 
 absl::Status RankEndpoint::Resolve(const wire::WorkRecord& record) {
-  if (IsMessage(record.op)) {
+  if (HasPeer(record.op)) {
     MCCS_ASSIGN_OR_RETURN(HeldMessage message, ResolveMessage(record, buffers_));
     messages_.push_back(std::move(message));
     return absl::OkStatus();
@@ -234,6 +235,7 @@ void RankEndpoint::DropCalls() {
   messages_.clear();
   taken_messages_ = complete_messages_ = 0;
   captured_.Drop();
+  windows_.CloseAll();
 }
 
 }  // namespace mccs

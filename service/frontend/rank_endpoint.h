@@ -24,6 +24,7 @@
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/captured_groups.h"
 #include "service/frontend/posted_call.h"
+#include "service/frontend/rank_windows.h"
 
 namespace mccs {
 
@@ -54,6 +55,10 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) override;
   const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
+  WindowView LookAtWindow(uint64_t number) const override { return windows_.Look(number); }
+  absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
+    return windows_.Find(part);
+  }
   void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
   absl::Status TakeSeat(uint64_t request, const JoinRequest& join) override {
     return listener_.take_seat(request, join);
@@ -65,6 +70,7 @@ class RankEndpoint final : public RankPort {
   void LetGo() override;
 
   CapturedGroups& captured() { return captured_; }
+  RankWindows& windows() { return windows_; }
   // Releases the streams that wait for this rank's work: it will never be done.
   void Poison();
 
@@ -120,6 +126,7 @@ class RankEndpoint final : public RankPort {
   bool failed_ = false;
   std::vector<ReadyFence> fences_;  // that the calls taken so far, or the one to come, wait for
   CapturedGroups captured_;
+  RankWindows windows_;
 };
 
 }  // namespace mccs

@@ -180,6 +180,12 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
     case wire::MessageKind::kReleaseCapture:
       if (wire::ReleaseCapture m; greeted && as(&m)) return HandleReleaseCapture(m);
       break;
+    case wire::MessageKind::kRegisterWindow:
+      if (wire::RegisterWindow m; greeted && as(&m)) return HandleRegisterWindow(m);
+      break;
+    case wire::MessageKind::kDeregisterWindow:
+      if (wire::DeregisterWindow m; greeted && as(&m)) return HandleDeregisterWindow(m);
+      break;
     case wire::MessageKind::kCommAbort:
       if (wire::CommAbort m; greeted && as(&m)) return HandleAbort(m);
       break;

@@ -103,6 +103,8 @@ class Session {
   absl::Status HandleSuspend(const wire::CommSuspend& request);
   absl::Status HandleCaptureWork(const wire::CaptureWork& request);
   absl::Status HandleReleaseCapture(const wire::ReleaseCapture& request);
+  absl::Status HandleRegisterWindow(const wire::RegisterWindow& request);
+  absl::Status HandleDeregisterWindow(const wire::DeregisterWindow& request);
   absl::Status JoinPlace(const RankSlot& parent, const OffspringPlace& place,
                          const wire::CommOptions& options, uint64_t request);
   absl::Status HandleAbort(const wire::CommAbort& request);

@@ -1,6 +1,5 @@
 #include "service/messages/local_exchange.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -24,20 +23,16 @@ absl::Status LocalExchange::Add(const OpenMessage& message) {
 }
 
 void LocalExchange::Start(const OpenMessage& send, const OpenMessage& receive) {
-  auto copy = std::make_unique<Copy>();
-  copy->send = send;
-  copy->receive = receive;
-  // A rank that sends to itself what already lies there.
-  if (send.address() == receive.address()) copy->submitted = send.bytes();
-  for (Part& part : copy->parts) part.mem_ops.of_owner = &in_flight_;
-  copies_.push_back(std::move(copy));
+  const DeviceCopy::Job job{.from = send.address(), .to = receive.address(), .bytes = send.bytes()};
+  copies_.push_back(
+      std::make_unique<Copy>(Copy{.send = send, .receive = receive, .copy = {job, &in_flight_}}));
 }
 
 bool LocalExchange::Poll(std::vector<OpenMessage>& done) {
   bool moved = false;
   size_t kept = 0;
   for (std::unique_ptr<Copy>& copy : copies_) {
-    if (Advance(*copy, &moved)) {
+    if (copy->copy.Advance(device_, &moved)) {
       done.push_back(copy->send);
       done.push_back(copy->receive);
       moved = true;
@@ -47,27 +42,6 @@ bool LocalExchange::Poll(std::vector<OpenMessage>& done) {
   }
   copies_.resize(kept);
   return moved;
-}
-
-bool LocalExchange::Advance(Copy& copy, bool* moved) {
-  const uint64_t bytes = copy.send.bytes();
-  bool idle = true;
-  for (Part& part : copy.parts) {
-    if (part.mem_ops.outstanding == 0 && copy.submitted < bytes) {
-      const uint64_t part_bytes = std::min(kPartBytes, bytes - copy.submitted);
-      part.source = {.address = copy.send.address() + copy.submitted};
-      part.destination = copy.receive.address() + copy.submitted;
-      const MemOp op{.sources = {&part.source, 1},
-                     .destinations = {&part.destination, 1},
-                     .elements = part_bytes,
-                     .type = DataType::kInt8};
-      if (!part.mem_ops.Submit(device_, op)) return false;
-      copy.submitted += part_bytes;
-      *moved = true;
-    }
-    idle &= part.mem_ops.outstanding == 0;
-  }
-  return idle && copy.submitted == bytes;
 }
 
 void LocalExchange::AddUnanswered(std::vector<OpenMessage>& unanswered) const {

@@ -5,7 +5,6 @@
 #ifndef MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 #define MCCS_SERVICE_MESSAGES_LOCAL_EXCHANGE_H_
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -14,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "service/device/device.h"
-#include "service/executor/pending_mem_ops.h"
+#include "service/messages/device_copy.h"
 #include "service/messages/open_message.h"
 
 namespace mccs {
@@ -42,28 +41,15 @@ class LocalExchange {
   const OpenMessage* WaitingFor(Rank rank) const;
 
  private:
-  // Parts of one copy that the device has at a time: enough for all its workers.
-  static constexpr size_t kParts = 4;
-  // As Geometry's local slices: the operands stay in a core's second-level cache.
-  static constexpr uint64_t kPartBytes = 256 << 10;
-
-  struct Part {
-    PendingMemOps mem_ops;
-    MemSource source;
-    std::byte* destination = nullptr;
-  };
   struct Copy {
     OpenMessage send, receive;
-    uint64_t submitted = 0;  // bytes
-    std::array<Part, kParts> parts;
+    DeviceCopy copy;
   };
   struct Waiting {
     std::deque<OpenMessage> sends, receives;  // one of the two is empty
   };
 
   void Start(const OpenMessage& send, const OpenMessage& receive);
-  // True when all of it is copied.
-  bool Advance(Copy& copy, bool* moved);
 
   Device& device_;
   uint32_t in_flight_ = 0;

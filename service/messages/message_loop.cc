@@ -15,7 +15,12 @@ constexpr int kCallsPerTurn = 64;
 }  // namespace
 
 MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalRank> ranks)
-    : options_(std::move(options)), ranks_(ranks), local_(device) {
+    : options_(std::move(options)),
+      ranks_(ranks),
+      local_(device),
+      local_puts_({.device = &device, .signals = &signals_, .port_of = [this](Rank rank) {
+                     return PortOf(rank);
+                   }}) {
   host_of_.resize(static_cast<size_t>(options_.layout.rank_count()));
   for (int h = 0; h < options_.layout.host_count(); ++h) {
     for (Rank rank : options_.layout.hosts[static_cast<size_t>(h)]) {
@@ -36,6 +41,9 @@ absl::StatusOr<bool> MessageLoop::Poll() {
     if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
   }
   moved |= local_.Poll(done_);
+  MCCS_ASSIGN_OR_RETURN(const bool put, local_puts_.Poll(done_));
+  moved |= put;
+  moved |= signals_.TakeComplete(done_);
   CompleteAll();
   return moved;
 }
@@ -50,14 +58,37 @@ absl::StatusOr<bool> MessageLoop::TakeCalls(const LocalRank& local) {
 }
 
 absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call) {
-  const bool sends = call.kind == OpKind::kSend;
-  const RankPair pair = sends ? RankPair{local.rank, call.peer} : RankPair{call.peer, local.rank};
-  const OpenMessage message{.call = &call,
-                            .port = local.port,
-                            .pair = pair,
-                            .number = ++(sends ? sends_ : receives_)[pair]};
+  OpenMessage message{.call = &call, .port = local.port, .pair = {local.rank, call.peer}};
+  if (!message.by_source()) std::swap(message.pair.source, message.pair.destination);
+  message.number = ++CounterOf(call.kind)[message.pair];
+  if (call.kind == OpKind::kWaitSignal) {
+    signals_.Wait(message);
+    return absl::OkStatus();
+  }
   const HostIndex host = host_of_[static_cast<size_t>(call.peer.value())];
-  return host == options_.self ? local_.Add(message) : PeerAt(host).Add(message);
+  if (host != options_.self) return PeerAt(host).Add(message);
+  if (IsMessage(call.kind)) return local_.Add(message);
+  local_puts_.Add(message);
+  return absl::OkStatus();
+}
+
+absl::flat_hash_map<RankPair, uint64_t>& MessageLoop::CounterOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kSend:
+      return sends_;
+    case OpKind::kRecv:
+      return receives_;
+    case OpKind::kWaitSignal:
+      return waits_;
+    default:
+      return puts_;
+  }
+}
+
+const RankPort* MessageLoop::PortOf(Rank rank) const {
+  const auto local = std::find_if(ranks_.begin(), ranks_.end(),
+                                  [&](const LocalRank& each) { return each.rank == rank; });
+  return local == ranks_.end() ? nullptr : local->port;
 }
 
 PeerMessages& MessageLoop::PeerAt(HostIndex host) {
@@ -69,7 +100,13 @@ PeerMessages& MessageLoop::PeerAt(HostIndex host) {
         .may_send =
             [this, host](const RankPair& pair) {
               return HostOf(pair.source) == options_.self && HostOf(pair.destination) == host;
-            }});
+            },
+        .may_receive =
+            [this, host](const RankPair& pair) {
+              return HostOf(pair.source) == host && HostOf(pair.destination) == options_.self;
+            },
+        .signals = &signals_,
+        .port_of = [this](Rank rank) { return PortOf(rank); }});
   }
   return *peer;
 }
@@ -92,9 +129,9 @@ void MessageLoop::CompleteAll() {
 // ---- What it does right now ---------------------------------------------------------------------
 
 bool MessageLoop::busy() const {
-  return local_.copying() || std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-           return peer != nullptr && peer->busy();
-         });
+  return local_.copying() || local_puts_.copying() ||
+         std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer != nullptr && peer->busy(); });
 }
 
 bool MessageLoop::awaits_streams() const {
@@ -112,6 +149,8 @@ bool MessageLoop::wants_more() const {
 std::vector<OpenMessage> MessageLoop::Unanswered() const {
   std::vector<OpenMessage> unanswered;
   local_.AddUnanswered(unanswered);
+  local_puts_.AddUnanswered(unanswered);
+  signals_.AddUnanswered(unanswered);
   for (const auto& peer : peers_) {
     if (peer != nullptr) peer->AddUnanswered(unanswered);
   }
@@ -132,6 +171,9 @@ std::vector<MessageCount> MessageLoop::CountsOf(Rank rank) const {
   for (const auto& [pair, number] : receives_) {
     if (pair.destination == rank) counts[pair.source].received = number;
   }
+  for (const auto& [pair, number] : puts_) {
+    if (pair.source == rank) counts[pair.destination].signals = number;
+  }
   std::vector<MessageCount> list;
   for (auto& [peer, count] : counts) {
     count.peer = peer;
@@ -146,9 +188,11 @@ std::string MessageLoop::DescribeUnanswered(Rank rank,
   const OpenMessage* lost = nullptr;
   if (host == options_.self) {
     lost = local_.WaitingFor(rank);
+    if (lost == nullptr) lost = local_puts_.WaitingFor(rank);
   } else if (const auto& peer = peers_[static_cast<size_t>(host.value())]; peer != nullptr) {
     lost = peer->Unanswered(rank, counts);
   }
+  if (lost == nullptr) lost = signals_.Unanswered(rank, counts);
   return lost == nullptr ? std::string() : Describe(*lost);
 }
 

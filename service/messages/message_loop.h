@@ -1,8 +1,10 @@
-// The sends and receives of one communicator on this host: taken from the ranks, matched pair by
-// pair, moved, and completed. They wait for nobody who takes no part in them.
+// The sends, receives and one-sided calls of one communicator on this host: taken from the ranks,
+// matched pair by pair, moved, and completed. They wait for nobody who takes no part in them.
 //
 //   RankPort::TakeMessage ─┬─ both ends on this host ─► LocalExchange ─► device
-//                          └─ the other end elsewhere ─► PeerMessages of that host ─► its lanes
+//                          ├─ the other end elsewhere ─► PeerMessages of that host ─► its lanes
+//                          ├─ puts, likewise ─► LocalPuts, or PeerPuts within PeerMessages
+//                          └─ waits for signals ─► SignalCounts, which puts count up
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_LOOP_H_
@@ -21,7 +23,9 @@
 #include "algorithms/plan.h"
 #include "service/communicator/rank_port.h"
 #include "service/messages/local_exchange.h"
+#include "service/messages/local_puts.h"
 #include "service/messages/peer_messages.h"
+#include "service/messages/signal_counts.h"
 
 namespace mccs {
 
@@ -54,7 +58,7 @@ class MessageLoop {
   bool wants_more() const;
   // No memory of a tenant is in the device's hands. The lanes' hands: until they are gone, where
   // messages are open.
-  bool quiescent() const { return local_.quiescent(); }
+  bool quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
 
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
@@ -71,7 +75,10 @@ class MessageLoop {
  private:
   absl::StatusOr<bool> TakeCalls(const LocalRank& local);
   absl::Status Add(const LocalRank& local, const PostedMessage& call);
+  absl::flat_hash_map<RankPair, uint64_t>& CounterOf(OpKind kind);
   PeerMessages& PeerAt(HostIndex host);
+  // Null: it is no rank of this host (any more).
+  const RankPort* PortOf(Rank rank) const;
   // Nothing: there is no such rank.
   std::optional<HostIndex> HostOf(Rank rank) const;
   void CompleteAll();
@@ -80,9 +87,11 @@ class MessageLoop {
   const std::span<const LocalRank> ranks_;
   std::vector<HostIndex> host_of_;  // by Rank
   LocalExchange local_;
+  SignalCounts signals_;
+  LocalPuts local_puts_;
   std::vector<std::unique_ptr<PeerMessages>> peers_;  // by HostIndex; null until there is a need
   // Calls ever taken from local ranks, by pair.
-  absl::flat_hash_map<RankPair, uint64_t> sends_, receives_;
+  absl::flat_hash_map<RankPair, uint64_t> sends_, receives_, puts_, waits_;
   std::vector<OpenMessage> done_;  // scratch
   uint64_t completed_ = 0;
   uint64_t bytes_ = 0;

@@ -12,7 +12,7 @@ struct Layout32 {
   uint16_t reserved0;
   int32_t source;
   int32_t destination;
-  uint32_t reserved1;
+  uint32_t signal;
   uint64_t number;
   uint64_t amount;
 };
@@ -27,7 +27,7 @@ SliceTag ToTag(const MessageTag& message) {
                                           .reserved0 = 0,
                                           .source = message.pair.source.value(),
                                           .destination = message.pair.destination.value(),
-                                          .reserved1 = 0,
+                                          .signal = message.signal,
                                           .number = message.number,
                                           .amount = message.amount});
 }
@@ -37,6 +37,7 @@ MessageTag MessageFromTag(const SliceTag& tag) {
   return {.kind = static_cast<MessageTag::Kind>(plain.kind),
           .type = static_cast<DataType>(plain.type),
           .pair = {.source = Rank(plain.source), .destination = Rank(plain.destination)},
+          .signal = plain.signal,
           .number = plain.number,
           .amount = plain.amount};
 }

@@ -1,4 +1,4 @@
-// What slices between two hosts say of the sends and receives that they serve.
+// What slices between two hosts say of the sends, receives and puts that they serve.
 //
 // Slices of one lane belong to many pairs of ranks, in the order in which their sender found
 // something to do. A payload is sent only after the receive that it goes to was announced: so every
@@ -8,8 +8,10 @@
 //   ncclRecv ── kAnnouncement{call} ───────────►
 //                                   ◄─────────── kPayload{offset}, bytes … ── ncclSend
 //
-//   0      1      2  4        8             12  16       24       32
-//   | kind | type | 0 | source | destination | 0 | number | amount |
+// One-sided calls have no receive: their payload goes into a window (peer_puts.h).
+//
+//   0      1      2  4        8             12       16       24       32
+//   | kind | type | 0 | source | destination | signal | number | amount |
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_TAG_H_
 #define MCCS_SERVICE_MESSAGES_MESSAGE_TAG_H_
 
@@ -35,13 +37,23 @@ struct RankPair {
 };
 
 struct MessageTag {
-  enum class Kind : uint8_t { kAnnouncement = 1, kPayload = 2 };
+  enum class Kind : uint8_t {
+    kAnnouncement = 1,
+    kPayload = 2,
+    kPut = 3,        // bytes for a window, and more to come
+    kSignal = 4,     // a signal, and the last bytes of its put, if any
+    kAskWindow = 5,  // an empty slice to the host of the window
+    kWindow = 6,     // its answer: an empty slice with the question's pair and number
+  };
 
   Kind kind = Kind::kAnnouncement;
   DataType type = DataType::kInt8;  // of the announced call
   RankPair pair;
-  uint64_t number = 0;
-  uint64_t amount = 0;  // announcement: elements of the call; payload: bytes that lie before it
+  uint32_t signal = 0;  // kSignal: SignalNumber
+  uint64_t number = 0;  // of the message; kPut and below: of the window
+  // Announcement: elements of the call; payload: bytes that lie before it; kPut, kSignal: the same,
+  // from the window's beginning; kWindow: bytes of the window.
+  uint64_t amount = 0;
 };
 
 SliceTag ToTag(const MessageTag& message);

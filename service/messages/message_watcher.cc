@@ -12,7 +12,19 @@ namespace {
 constexpr int kLooksPerPatience = 4;
 constexpr size_t kMaxNamedCalls = 8;
 
-bool Sends(const OpenMessage& message) { return message.call->kind == OpKind::kSend; }
+// What the other rank has not done.
+const char* Lack(OpKind kind) {
+  switch (kind) {
+    case OpKind::kSend:
+      return "no receive for ";
+    case OpKind::kPut:
+      return "not registered the window of ";
+    case OpKind::kWaitSignal:
+      return "given too few signals for ";
+    default:
+      return "sent nothing for ";
+  }
+}
 
 }  // namespace
 
@@ -48,11 +60,11 @@ void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unans
   const std::vector<Waiting> before = std::exchange(waiting_, {});
   for (const OpenMessage& message : unanswered) {
     const auto known = std::find_if(before.begin(), before.end(), [&](const Waiting& other) {
-      return other.pair == message.pair && other.sends == Sends(message) &&
+      return other.pair == message.pair && other.kind == message.call->kind &&
              other.number == message.number;
     });
     waiting_.push_back({.pair = message.pair,
-                        .sends = Sends(message),
+                        .kind = message.call->kind,
                         .number = message.number,
                         .since = known == before.end() ? now : known->since});
   }
@@ -64,12 +76,10 @@ std::string MessageWatcher::Describe(MonotonicNs now,
   size_t named = 0;
   for (size_t i = 0; i < unanswered.size(); ++i) {
     if (now - waiting_[i].since < options_.patience_ns || ++named > kMaxNamedCalls) continue;
-    const bool sends = waiting_[i].sends;
-    const Rank own = sends ? waiting_[i].pair.source : waiting_[i].pair.destination;
-    const Rank other = sends ? waiting_[i].pair.destination : waiting_[i].pair.source;
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", own.value(), " waits for rank ",
-                    other.value(), " on ", options_.host_of(other), ", which has ",
-                    sends ? "no receive for " : "sent nothing for ", mccs::Describe(unanswered[i]));
+    const Rank other = unanswered[i].other();
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", unanswered[i].caller().value(),
+                    " waits for rank ", other.value(), " on ", options_.host_of(other),
+                    ", which has ", Lack(unanswered[i].call->kind), mccs::Describe(unanswered[i]));
   }
   if (named > kMaxNamedCalls) {
     absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more sends and receives wait");

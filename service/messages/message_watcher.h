@@ -42,7 +42,7 @@ class MessageWatcher {
  private:
   struct Waiting {
     RankPair pair;
-    bool sends;
+    OpKind kind;
     uint64_t number;
     MonotonicNs since;
   };

@@ -1,9 +1,10 @@
-// One send or receive of a local rank, from its call to its completion.
+// One send, receive or one-sided call of a local rank, from its call to its completion.
 #ifndef MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
 #define MCCS_SERVICE_MESSAGES_OPEN_MESSAGE_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "service/communicator/rank_port.h"
@@ -15,10 +16,16 @@ struct OpenMessage {
   const PostedMessage* call = nullptr;
   RankPort* port = nullptr;  // whose call it is
   RankPair pair;
-  uint64_t number = 0;  // within its pair
+  uint64_t number = 0;  // within its pair, among the calls of its kind
 
   uint64_t bytes() const { return call->bytes(); }
   std::byte* address() const { return call->address; }
+  // The rank whose call it is, and the other one.
+  bool by_source() const {
+    return call->kind != OpKind::kRecv && call->kind != OpKind::kWaitSignal;
+  }
+  Rank caller() const { return by_source() ? pair.source : pair.destination; }
+  Rank other() const { return by_source() ? pair.destination : pair.source; }
 };
 
 // The other end's call, as it is known here.
@@ -27,7 +34,7 @@ struct CounterCall {
   uint64_t count = 0;
 };
 
-// "send #3 of rank 0 to rank 2 count 1024 type float32".
+// "send #3 of rank 0 to rank 2 count 1024 type float32", "signal #1 of rank 0 to rank 2".
 std::string Describe(const OpenMessage& message);
 
 // OK when the send and the receive that meet have the same bytes; types may differ, as for NCCL.
@@ -39,7 +46,11 @@ struct MessageCount {
   Rank peer;
   uint64_t sent = 0;
   uint64_t received = 0;
+  uint64_t signals = 0;  // with puts or without
 };
+
+// That of `peer`; null: there is none.
+const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts);
 
 }  // namespace mccs
 

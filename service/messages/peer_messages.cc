@@ -19,13 +19,31 @@ absl::Status Broken(const MessageTag& tag, std::string_view what) {
                                           "; run the same release of mccsd on all hosts"));
 }
 
-const MessageCount* CountWith(Rank peer, const std::vector<MessageCount>& counts) {
-  const auto found = std::find_if(counts.begin(), counts.end(),
-                                  [&](const MessageCount& count) { return count.peer == peer; });
-  return found == counts.end() ? nullptr : &*found;
+// The slice of a transfer that begins at its offset; `last`: nothing of it comes behind.
+MessageTag TagOf(const Transfer& transfer, bool last) {
+  const PostedMessage& call = *transfer.message.call;
+  MessageTag tag{.kind = MessageTag::Kind::kPayload,
+                 .type = call.type,
+                 .pair = transfer.message.pair,
+                 .number = transfer.message.number,
+                 .amount = transfer.offset};
+  if (call.kind == OpKind::kSend) return tag;
+  tag.kind = last ? MessageTag::Kind::kSignal : MessageTag::Kind::kPut;
+  tag.signal = call.signal;
+  tag.number = call.window;
+  tag.amount = call.window_offset + transfer.offset;
+  return tag;
 }
 
 }  // namespace
+
+PeerMessages::PeerMessages(Options options)
+    : options_(std::move(options)),
+      puts_({.signals = options_.signals,
+             .port_of = options_.port_of,
+             .may_come = options_.may_receive,
+             .may_go = options_.may_send},
+            outbox_) {}
 
 PeerMessages::~PeerMessages() {
   if (receive_ != nullptr) receive_->SetSink(nullptr);
@@ -37,24 +55,25 @@ void PeerMessages::Attach(RecvLane& lane) {
 }
 
 absl::Status PeerMessages::Add(const OpenMessage& message) {
+  if (IsOneSided(message.call->kind)) return puts_.Add(message);
   if (message.call->kind == OpKind::kSend) {
     OutgoingPair& pair = outgoing_[message.pair];
     pair.sends.push_back(message);
     return Match(pair);
   }
   incoming_[message.pair].push_back({.message = message});
-  announcements_.push_back({.kind = MessageTag::Kind::kAnnouncement,
-                            .type = message.call->type,
-                            .pair = message.pair,
-                            .number = message.number,
-                            .amount = message.call->count});
+  outbox_.announcements.push_back({.kind = MessageTag::Kind::kAnnouncement,
+                                   .type = message.call->type,
+                                   .pair = message.pair,
+                                   .number = message.number,
+                                   .amount = message.call->count});
   return absl::OkStatus();
 }
 
 absl::Status PeerMessages::Match(OutgoingPair& pair) {
   while (!pair.sends.empty() && !pair.receives.empty()) {
     MCCS_RETURN_IF_ERROR(CheckFit(pair.sends.front(), pair.receives.front()));
-    transfers_.push_back({.message = pair.sends.front()});
+    outbox_.transfers.push_back({.message = pair.sends.front()});
     pair.sends.pop_front();
     pair.receives.pop_front();
   }
@@ -63,8 +82,8 @@ absl::Status PeerMessages::Match(OutgoingPair& pair) {
 
 absl::Status PeerMessages::Poll(std::vector<OpenMessage>& done, bool* moved) {
   MCCS_RETURN_IF_ERROR(PollIncoming(done, moved));
-  PollOutgoing(done, moved);
-  return absl::OkStatus();
+  *moved |= puts_.Answer();
+  return PollOutgoing(done, moved);
 }
 
 // ---- What comes ---------------------------------------------------------------------------------
@@ -96,8 +115,9 @@ absl::Status PeerMessages::Hear(const MessageTag& tag, Landing landing, uint32_t
     }
     case MessageTag::Kind::kPayload:
       return HearPayload(tag, landing, bytes, done);
+    default:
+      return puts_.Hear({.number = next_slice_, .tag = tag, .bytes = bytes, .landing = landing});
   }
-  return Broken(tag, "unknown kind of slice");
 }
 
 absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
@@ -117,7 +137,12 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
 
 bool PeerMessages::Place(const SliceTag& slice, uint32_t bytes, std::vector<MemRef>& pieces) {
   const MessageTag tag = MessageFromTag(slice);
-  if (tag.kind != MessageTag::Kind::kPayload) return false;
+  if (tag.kind != MessageTag::Kind::kPayload) {
+    // Slices land in order: it is the first that has not.
+    SliceNumber number = next_slice_;
+    while (receive_->Landed(number) != Landing::kNotYet) ++number;
+    return puts_.Place({.number = number, .tag = tag, .bytes = bytes}, pieces);
+  }
   const Receive* const receive = Find(tag, bytes);
   if (receive == nullptr) return false;
   pieces.push_back({receive->message.address() + tag.amount, bytes});
@@ -137,12 +162,15 @@ PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, uint32_t bytes)
 
 // ---- What goes out ------------------------------------------------------------------------------
 
-void PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
-  while (!announcements_.empty() && Post({}, announcements_.front(), nullptr)) {
-    announcements_.pop_front();
+absl::Status PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
+  std::deque<MessageTag>& announcements = outbox_.announcements;
+  while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
+    announcements.pop_front();
     *moved = true;
   }
-  while (announcements_.empty() && !transfers_.empty() && PostNext()) {
+  while (announcements.empty() && !outbox_.transfers.empty()) {
+    MCCS_ASSIGN_OR_RETURN(const bool posted, PostNext());
+    if (!posted) break;
     *moved = true;
   }
   while (!unacknowledged_.empty() && unacknowledged_.front().last < send_->source_free()) {
@@ -150,27 +178,26 @@ void PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
     unacknowledged_.pop_front();
     *moved = true;
   }
+  return absl::OkStatus();
 }
 
-bool PeerMessages::PostNext() {
-  Transfer transfer = transfers_.front();
+absl::StatusOr<bool> PeerMessages::PostNext() {
+  Transfer transfer = outbox_.transfers.front();
   const OpenMessage& message = transfer.message;
   const uint64_t bytes =
       std::min<uint64_t>(options_.slice_bytes, message.bytes() - transfer.offset);
   SliceNumber slice;
-  const MessageTag tag{.kind = MessageTag::Kind::kPayload,
-                       .type = message.call->type,
-                       .pair = message.pair,
-                       .number = message.number,
-                       .amount = transfer.offset};
+  const bool last = transfer.offset + bytes == message.bytes();
+  const MessageTag tag = TagOf(transfer, last);
   if (!Post({message.address() + transfer.offset, bytes}, tag, &slice)) return false;
-  transfers_.pop_front();
+  outbox_.transfers.pop_front();
   transfer.offset += bytes;
-  if (transfer.offset == message.bytes()) {
-    unacknowledged_.push_back({.message = message, .last = slice});
-  } else {
-    transfers_.push_back(transfer);
+  if (!last) {
+    outbox_.transfers.push_back(transfer);
+    return true;
   }
+  unacknowledged_.push_back({.message = message, .last = slice});
+  if (IsOneSided(message.call->kind)) MCCS_RETURN_IF_ERROR(puts_.Posted(message));
   return true;
 }
 
@@ -195,6 +222,7 @@ void PeerMessages::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
     });
     if (first != receives.end()) unanswered.push_back(first->message);
   }
+  puts_.AddUnanswered(unanswered);
 }
 
 // ---- Ranks that have left -----------------------------------------------------------------------
@@ -213,7 +241,11 @@ const OpenMessage* PeerMessages::Unanswered(Rank rank,
     const Receive& last = receives.back();
     if (count == nullptr || last.message.number > count->sent) return &last.message;
   }
-  return nullptr;
+  for (const Unacknowledged& posted : unacknowledged_) {
+    const bool put = IsOneSided(posted.message.call->kind);
+    if (put && posted.message.pair.destination == rank) return &posted.message;
+  }
+  return puts_.WaitingFor(rank);
 }
 
 }  // namespace mccs

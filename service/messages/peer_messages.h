@@ -1,4 +1,4 @@
-// Sends and receives between the ranks of this host and those of one other host.
+// Sends, receives and puts between the ranks of this host and those of one other host.
 //
 // Two lanes serve all pairs of ranks: one carries our announcements and payloads, the other the
 // peer's (message_tag.h). Announcements go first, as the peer waits for them; payloads take turns,
@@ -16,6 +16,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "service/messages/open_message.h"
+#include "service/messages/outbox.h"
+#include "service/messages/peer_puts.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -28,10 +30,15 @@ class PeerMessages final : private SliceSink {
     uint32_t slice_bytes = 0;  // payload of a slice at most
     // Whether the pair's source is one of our ranks and its destination one of the peer's.
     std::function<bool(const RankPair&)> may_send;
+    // Likewise the other way round.
+    std::function<bool(const RankPair&)> may_receive = {};
+    // For puts; see PeerPuts.
+    SignalCounts* signals = nullptr;
+    std::function<const RankPort*(Rank)> port_of = {};
   };
 
   // LIFETIME: the lane outlives this.
-  explicit PeerMessages(Options options) : options_(std::move(options)) {}
+  explicit PeerMessages(Options options);
   ~PeerMessages() override;
   PeerMessages(const PeerMessages&) = delete;
   PeerMessages& operator=(const PeerMessages&) = delete;
@@ -48,20 +55,15 @@ class PeerMessages final : private SliceSink {
 
   // Something of ours is on its way, or waits for the lane to take it.
   bool busy() const {
-    return !announcements_.empty() || !transfers_.empty() || !unacknowledged_.empty();
+    return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
   }
   // Appends the oldest call of each pair that waits for the other end's.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call that `rank`, which has posted `counts` and will post no more, leaves without its other
-  // end; null: there is none.
+  // end, or a put that has not come to it; null: there is none.
   const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
-  // A send whose receive is announced.
-  struct Transfer {
-    OpenMessage message;
-    uint64_t offset = 0;  // bytes handed to the lane
-  };
   struct Unacknowledged {
     OpenMessage message;
     SliceNumber last = 0;
@@ -88,9 +90,9 @@ class PeerMessages final : private SliceSink {
                     std::vector<OpenMessage>& done);
   absl::Status HearPayload(const MessageTag& tag, Landing landing, uint32_t bytes,
                            std::vector<OpenMessage>& done);
-  void PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
+  absl::Status PollOutgoing(std::vector<OpenMessage>& done, bool* moved);
   // A slice of the transfer in front, which goes to the back. False: the lane took none.
-  bool PostNext();
+  absl::StatusOr<bool> PostNext();
   bool Post(const ConstMemRef& piece, const MessageTag& tag, SliceNumber* number);
 
   const Options options_;
@@ -98,8 +100,8 @@ class PeerMessages final : private SliceSink {
   RecvLane* receive_ = nullptr;
   SliceNumber next_slice_ = 0;  // to come from the peer
 
-  std::deque<MessageTag> announcements_;  // to be sent
-  std::deque<Transfer> transfers_;        // the next one in front
+  Outbox outbox_;
+  PeerPuts puts_;
   std::deque<Unacknowledged> unacknowledged_;
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;

@@ -111,6 +111,8 @@ TEST(SimHostileTenant, RandomMessagesHurtNobodyElse) {
                           ShapeOf<wire::CommUniqueId>(),
                           ShapeOf<wire::CommRevoke>(),
                           ShapeOf<wire::CommSuspend>(),
+                          ShapeOf<wire::RegisterWindow>(),
+                          ShapeOf<wire::DeregisterWindow>(),
                           ShapeOf<wire::Estimate>(),
                           {static_cast<wire::MessageKind>(99), 0}};
   uint64_t sessions = 0;

@@ -131,6 +131,33 @@ SimCall SimJob::CallOf(int r, OpKind kind, uint64_t count, uint64_t at) const {
   return call;
 }
 
+void SimJob::OpenWindow(int r, uint64_t count) {
+  const Member& member = members_[static_cast<size_t>(r)];
+  member.tenant->OpenWindow(*member.rank, RefOf(member, member.output), count * sizeof(float));
+}
+
+void SimJob::Post(int r, const Put& put) {
+  const Member& member = members_[static_cast<size_t>(r)];
+  SimCall call{.kind = OpKind::kPut,
+               .root = put.peer,
+               .count = put.count,
+               .send = RefOf(member, member.input),
+               .signal = put.signal,
+               .window = put.window,
+               .window_offset = put.to * sizeof(float)};
+  if (put.more) call.flags = wire::kMoreInGroup;
+  call.send.offset = put.at * sizeof(float);
+  member.tenant->Post(*member.rank, call);
+}
+
+void SimJob::Post(int r, const Wait& wait) {
+  const Member& member = members_[static_cast<size_t>(r)];
+  SimCall call{
+      .kind = OpKind::kWaitSignal, .root = wait.peer, .count = wait.signals, .signal = wait.signal};
+  if (wait.more) call.flags = wire::kMoreInGroup;
+  member.tenant->Post(*member.rank, call);
+}
+
 void SimJob::PostAll(OpKind kind, uint64_t count, int root) {
   for (int r = 0; r < ranks(); ++r) Post(r, kind, count, root);
 }

@@ -49,6 +49,27 @@ class SimJob {
     bool more = false;  // the next call of the rank belongs to the same group
   };
   void Post(int r, const Message& message);
+  // Rank r's next window: the first `count` elements of its output.
+  void OpenWindow(int r, uint64_t count);
+  // A put of rank r: `count` elements from `at` on of its input, to `to` of the peer's window.
+  struct Put {
+    int peer = 0;
+    uint64_t at = 0;
+    uint64_t count = 0;
+    uint64_t to = 0;
+    uint64_t window = 1;
+    uint32_t signal = 0;
+    bool more = false;
+  };
+  void Post(int r, const Put& put);
+  // Until `signals` signals of the peer have come.
+  struct Wait {
+    int peer = 0;
+    uint64_t signals = 1;
+    uint32_t signal = 0;
+    bool more = false;
+  };
+  void Post(int r, const Wait& wait);
   // Rank r takes its input and its output back; whether the daemon has let go of both.
   void TakeBack(int r);
   bool HasBack(int r) const;

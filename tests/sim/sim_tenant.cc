@@ -75,6 +75,9 @@ wire::WorkRecord RecordOf(const SimCall& call) {
   record.deadline_us = call.options.deadline_us;
   record.priority = call.options.priority;
   record.criticality = call.options.criticality;
+  record.signal = call.signal;
+  record.window = call.window;
+  record.window_offset = call.window_offset;
   return record;
 }
 
@@ -316,6 +319,22 @@ void SimTenant::Replay(SimRank& rank, const SimPlace& place) {
 
 bool SimTenant::Replayed(const SimRank& rank, const SimPlace& place) {
   return static_cast<int64_t>(rank.region().captured_done[place.slot].value.load() - 1) >= 0;
+}
+
+void SimTenant::OpenWindow(SimRank& rank, const wire::BufferRef& memory, uint64_t bytes) {
+  wire::RegisterWindow message{};
+  message.comm_handle = rank.handle;
+  message.number = ++rank.windows;
+  message.bytes = bytes;
+  message.memory = memory;
+  Send(message);
+}
+
+void SimTenant::CloseWindow(SimRank& rank, uint64_t number) {
+  wire::DeregisterWindow message{};
+  message.comm_handle = rank.handle;
+  message.number = number;
+  Send(message);
 }
 
 void SimTenant::Abort(SimRank& rank) {

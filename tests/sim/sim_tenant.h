@@ -55,6 +55,7 @@ struct SimRank {
   int ranks = 0;
   SharedRegion memory;
   uint64_t posted = 0;       // calls
+  uint64_t windows = 0;      // opened
   uint64_t end_request = 0;  // Destroy or Abort
   uint64_t capture_request = 0;
   bool captured = false;  // that was answered
@@ -81,6 +82,9 @@ struct SimCall {
   uint64_t scalar = 0;  // kPreMulSum
   wire::BufferRef scalar_buffer{};
   CallOptions options{};
+  uint32_t signal = 0;  // of one-sided calls, like what follows
+  uint64_t window = 0;
+  uint64_t window_offset = 0;  // bytes
 };
 
 // Where a captured group of one stream says that it was reached.
@@ -132,6 +136,9 @@ class SimTenant {
   void ReleaseCapture(SimRank& rank, uint64_t capture);
   static void Replay(SimRank& rank, const SimPlace& place);
   static bool Replayed(const SimRank& rank, const SimPlace& place);
+  // The rank's next window, and the end of one; nothing of the answer is kept.
+  void OpenWindow(SimRank& rank, const wire::BufferRef& memory, uint64_t bytes);
+  void CloseWindow(SimRank& rank, uint64_t number);
   void Abort(SimRank& rank);
   void Destroy(SimRank& rank);
   // The process ends at once, as by SIGKILL.

@@ -78,7 +78,7 @@ TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {
 
 TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   std::vector<wire::WorkRecord> bad;
-  for (int kind : {0, 11, 255}) {
+  for (int kind : {0, kOpKinds, 255}) {
     bad.push_back(Call(1));
     bad.back().op = static_cast<OpKind>(kind);
   }
@@ -122,6 +122,14 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
     bad.push_back(Call(1));
     bad.back().redop = ReduceOp::kPreMulSum;
     bad.back().scalar_buffer = scalar;
+  }
+  for (OpKind kind : {OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
+    bad.push_back(Call(1));
+    bad.back().op = kind;
+    bad.back().signal = kSignals;
+    bad.push_back(Call(1));
+    bad.back().op = kind;
+    bad.back().root_or_peer = kRanks;
   }
   bad.push_back(Call(1));
   bad.back().record = static_cast<wire::RecordKind>(9);
@@ -243,11 +251,13 @@ TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
   EXPECT_EQ(let_go_, 1);
 }
 
-// Mostly right records with some random bytes, of collectives and messages, in groups and alone.
+// Mostly right records with some random bytes, of collectives and point-to-point calls, in groups
+// and alone.
 TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   FuzzRun run("records", "MCCS_FUZZ_RECORDS", 100'000);
   const OpKind kinds[] = {OpKind::kAllReduce, OpKind::kAllGather, OpKind::kAllToAll,
-                          OpKind::kBroadcast, OpKind::kSend,      OpKind::kRecv};
+                          OpKind::kBroadcast, OpKind::kSend,      OpKind::kRecv,
+                          OpKind::kPut,       OpKind::kSignal,    OpKind::kWaitSignal};
   while (run.Next()) {
     if (run.done() % 50 == 0) {
       endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));

@@ -202,6 +202,10 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     case wire::MessageKind::kReleaseCapture:
       OnReleaseCapture(session, Open<wire::ReleaseCapture>(bytes));
       break;
+    case wire::MessageKind::kRegisterWindow:
+    case wire::MessageKind::kDeregisterWindow:
+      Answer(session, request, Refused<wire::Done>(refusal_));
+      break;
     case wire::MessageKind::kCommShrink:
       OnShrink(session, Open<wire::CommShrink>(bytes));
       break;

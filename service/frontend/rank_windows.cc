@@ -1,0 +1,70 @@
+#include "service/frontend/rank_windows.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+
+absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
+  if (request.number != last_ + 1 || request.bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("window #", request.number, " of ",
+                                                   request.bytes, " bytes: #", last_ + 1,
+                                                   " was to come, of one byte or more"));
+  }
+  if (windows_.size() >= kMaxWindows) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the communicator has ", windows_.size(),
+                     " windows of this rank, which is the limit: deregister those not in use"));
+  }
+  if (request.memory.id != 0) {
+    MCCS_RETURN_IF_ERROR(buffers_.Resolve(request.memory, request.bytes, 1).status());
+  }
+  last_ = request.number;
+  windows_[last_] = {.memory = request.memory, .bytes = request.bytes};
+  return absl::OkStatus();
+}
+
+absl::Status RankWindows::Close(uint64_t number) {
+  if (windows_.erase(number) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("window #", number, " is not registered"));
+}
+
+WindowView RankWindows::Look(uint64_t number) const {
+  if (number > last_) return {.state = WindowView::State::kNotYet};
+  const auto found = windows_.find(number);
+  if (found == windows_.end()) return {.state = WindowView::State::kGone};
+  return {.state = WindowView::State::kOpen, .bytes = found->second.bytes};
+}
+
+absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
+  const auto refused = [&](const auto&... why) {
+    return absl::StrCat("window #", part.number, " of rank ", rank_.value(), why...);
+  };
+  const auto found = windows_.find(part.number);
+  if (found == windows_.end()) {
+    return absl::FailedPreconditionError(
+        refused(" is deregistered: deregister a window when all puts into it have arrived"));
+  }
+  const Window& window = found->second;
+  if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {
+    return absl::InvalidArgumentError(refused(" has ", window.bytes, " bytes: ", part.bytes,
+                                              " bytes at offset ", part.offset, " leave it"));
+  }
+  if (window.memory.id == 0) {
+    return absl::FailedPreconditionError(
+        refused(" is in memory that mccsd cannot map: put into memory of ncclMemAlloc"));
+  }
+  wire::BufferRef place = window.memory;
+  place.offset += part.offset;
+  const absl::StatusOr<BufferHold> hold = buffers_.Resolve(place, part.bytes, 1);
+  if (!hold.ok()) {
+    return absl::FailedPreconditionError(
+        refused(" has lost its memory, which was freed before ",
+                "the window was deregistered: ", std::string(hold.status().message())));
+  }
+  return WindowMemory{.address = (*hold)->address() + place.offset, .hold = *hold};
+}
+
+}  // namespace mccs

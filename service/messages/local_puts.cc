@@ -1,0 +1,71 @@
+#include "service/messages/local_puts.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace mccs {
+
+void LocalPuts::Add(const OpenMessage& call) {
+  std::unique_ptr<Pair>& pair = pairs_[call.pair];
+  if (pair == nullptr) pair = std::make_unique<Pair>();
+  if (pair->calls.empty()) busy_.push_back(pair.get());
+  pair->calls.push_back(call);
+}
+
+absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
+  bool moved = false;
+  size_t kept = 0;
+  copying_ = 0;
+  for (size_t i = 0; i < busy_.size(); ++i) {
+    Pair& pair = *busy_[i];
+    while (!pair.calls.empty()) {
+      MCCS_ASSIGN_OR_RETURN(const bool complete, Advance(pair, &moved));
+      if (!complete) break;
+      const OpenMessage call = pair.calls.front();
+      pair.calls.pop_front();
+      pair.copy.reset();
+      MCCS_RETURN_IF_ERROR(parts_.signals->Count(call.pair, call.call->signal));
+      done.push_back(call);
+      moved = true;
+    }
+    if (pair.copy != nullptr) ++copying_;
+    if (!pair.calls.empty()) busy_[kept++] = &pair;
+  }
+  busy_.resize(kept);
+  return moved;
+}
+
+absl::StatusOr<bool> LocalPuts::Advance(Pair& pair, bool* moved) {
+  const OpenMessage& call = pair.calls.front();
+  if (pair.copy == nullptr) {
+    const RankPort* const port = parts_.port_of(call.pair.destination);
+    if (port == nullptr) return false;
+    if (call.bytes() == 0) return true;
+    const PostedMessage& put = *call.call;
+    if (port->LookAtWindow(put.window).state == WindowView::State::kNotYet) return false;
+    MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
+                                                                   .offset = put.window_offset,
+                                                                   .bytes = call.bytes()}));
+    const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
+    pair.copy = std::make_unique<Copy>(
+        Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});
+  }
+  return pair.copy->copy.Advance(*parts_.device, moved);
+}
+
+void LocalPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+  for (const Pair* pair : busy_) {
+    if (pair->copy == nullptr) unanswered.push_back(pair->calls.front());
+  }
+}
+
+const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {
+  for (const Pair* pair : busy_) {
+    const OpenMessage& call = pair->calls.front();
+    if (call.pair.destination == rank && pair->copy == nullptr) return &call;
+  }
+  return nullptr;
+}
+
+}  // namespace mccs

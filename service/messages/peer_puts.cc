@@ -1,0 +1,192 @@
+#include "service/messages/peer_puts.h"
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+// Windows of the peer that are remembered; others are asked for again.
+constexpr size_t kMaxKnownWindows = 4096;
+// Questions of the peer that wait for our ranks' registrations.
+constexpr size_t kMaxAsks = size_t{1} << 16;
+// The amount of a kWindow that is no more.
+constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
+
+absl::Status Broken(const MessageTag& tag, std::string_view what) {
+  return absl::DataLossError(absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
+                                          tag.pair.destination.value(), ": ", std::string(what),
+                                          "; run the same release of mccsd on all hosts"));
+}
+
+bool CarriesPayload(const MessageTag& tag) {
+  return tag.kind == MessageTag::Kind::kPut || tag.kind == MessageTag::Kind::kSignal;
+}
+
+WindowPart PartOf(const PeerPuts::Slice& slice) {
+  return {.number = slice.tag.number, .offset = slice.tag.amount, .bytes = slice.bytes};
+}
+
+}  // namespace
+
+// ---- What goes out ------------------------------------------------------------------------------
+
+absl::Status PeerPuts::Add(const OpenMessage& call) {
+  Pair& pair = outgoing_[call.pair];
+  pair.calls.push_back(call);
+  return Start(pair);
+}
+
+absl::Status PeerPuts::Posted(const OpenMessage& call) {
+  Pair& pair = outgoing_[call.pair];
+  pair.calls.pop_front();
+  pair.out = false;
+  return Start(pair);
+}
+
+absl::Status PeerPuts::Start(Pair& pair) {
+  if (pair.out || pair.calls.empty()) return absl::OkStatus();
+  const OpenMessage& call = pair.calls.front();
+  if (call.bytes() > 0) {
+    const PostedMessage& put = *call.call;
+    const WindowView view = LookAt(call.pair, put.window);
+    if (view.state == WindowView::State::kNotYet) return absl::OkStatus();
+    if (view.state == WindowView::State::kGone) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(Describe(call), ": window #", put.window, " of that rank is deregistered"));
+    }
+    if (put.window_offset > view.bytes || call.bytes() > view.bytes - put.window_offset) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Describe(call), ": ", call.bytes(), " bytes at offset ", put.window_offset,
+          " leave window #", put.window, " of that rank, which has ", view.bytes, " bytes"));
+    }
+  }
+  outbox_.transfers.push_back({.message = call});
+  pair.out = true;
+  return absl::OkStatus();
+}
+
+const WindowView& PeerPuts::LookAt(const RankPair& pair, uint64_t window) {
+  if (windows_.size() >= kMaxKnownWindows) {
+    absl::erase_if(windows_, [](const auto& known) { return !known.second.asked; });
+  }
+  const auto [known, fresh] = windows_.try_emplace(WindowKey{pair.destination, window});
+  if (fresh) {
+    known->second.asked = true;
+    outbox_.announcements.push_back(
+        {.kind = MessageTag::Kind::kAskWindow, .pair = pair, .number = window});
+  }
+  return known->second.view;
+}
+
+// ---- What comes ---------------------------------------------------------------------------------
+
+absl::Status PeerPuts::Hear(const Slice& slice) {
+  switch (slice.tag.kind) {
+    case MessageTag::Kind::kPut:
+    case MessageTag::Kind::kSignal:
+      return HearPayload(slice);
+    case MessageTag::Kind::kAskWindow:
+      return HearAsk(slice.tag);
+    case MessageTag::Kind::kWindow:
+      return HearWindow(slice.tag);
+    default:
+      return Broken(slice.tag, "unknown kind of slice");
+  }
+}
+
+absl::Status PeerPuts::HearPayload(const Slice& slice) {
+  const MessageTag& tag = slice.tag;
+  while (!arriving_.empty() && arriving_.front().number <= slice.number) arriving_.pop_front();
+  if (!options_.may_come(tag.pair) || tag.signal >= kSignals) {
+    return Broken(tag, "it is not for this host, or its signal does not exist");
+  }
+  const RankPort* const port = options_.port_of(tag.pair.destination);
+  if (port == nullptr) return absl::OkStatus();  // Nobody misses it.
+  if (slice.bytes > 0 && slice.landing != Landing::kDirect) {
+    const absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
+    if (memory.ok()) return Broken(tag, "its payload went astray");
+    return absl::Status(
+        memory.status().code(),
+        absl::StrCat("put of rank ", tag.pair.source.value(), " to rank ",
+                     tag.pair.destination.value(), ": ", std::string(memory.status().message())));
+  }
+  if (tag.kind != MessageTag::Kind::kSignal) return absl::OkStatus();
+  return options_.signals->Count(tag.pair, tag.signal);
+}
+
+bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
+  if (!CarriesPayload(slice.tag) || slice.bytes == 0 || !options_.may_come(slice.tag.pair)) {
+    return false;
+  }
+  const RankPort* const port = options_.port_of(slice.tag.pair.destination);
+  if (port == nullptr) return false;
+  absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
+  if (!memory.ok()) return false;
+  pieces.push_back({memory->address, slice.bytes});
+  // A slice that a broken connection brings once more takes its own place.
+  if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();
+  arriving_.back() = {.number = slice.number, .window = std::move(memory->hold)};
+  return true;
+}
+
+absl::Status PeerPuts::HearAsk(const MessageTag& tag) {
+  if (!options_.may_come(tag.pair) || asks_.size() >= kMaxAsks) {
+    return Broken(tag, "it asks for a window that is not on this host, or for too many");
+  }
+  if (!AnswerOne(tag)) asks_.push_back(tag);
+  return absl::OkStatus();
+}
+
+bool PeerPuts::Answer() {
+  return std::erase_if(asks_, [&](const MessageTag& ask) { return AnswerOne(ask); }) > 0;
+}
+
+// True too when nobody is there to answer: the peer hears that the rank has left.
+bool PeerPuts::AnswerOne(const MessageTag& ask) {
+  const RankPort* const port = options_.port_of(ask.pair.destination);
+  if (port == nullptr) return true;
+  const WindowView view = port->LookAtWindow(ask.number);
+  if (view.state == WindowView::State::kNotYet) return false;
+  MessageTag answer = ask;
+  answer.kind = MessageTag::Kind::kWindow;
+  answer.amount = view.state == WindowView::State::kOpen ? view.bytes : kGoneBytes;
+  outbox_.announcements.push_back(answer);
+  return true;
+}
+
+absl::Status PeerPuts::HearWindow(const MessageTag& tag) {
+  const auto known = windows_.find(WindowKey{tag.pair.destination, tag.number});
+  if (!options_.may_go(tag.pair) || known == windows_.end() || !known->second.asked) {
+    return Broken(tag, "it tells of a window that nobody asked for");
+  }
+  const bool gone = tag.amount == kGoneBytes;
+  known->second = {.asked = false,
+                   .view = {.state = gone ? WindowView::State::kGone : WindowView::State::kOpen,
+                            .bytes = gone ? 0 : tag.amount}};
+  for (auto& [pair, calls] : outgoing_) {
+    if (pair.destination == tag.pair.destination) MCCS_RETURN_IF_ERROR(Start(calls));
+  }
+  return absl::OkStatus();
+}
+
+// ---- What waits ---------------------------------------------------------------------------------
+
+void PeerPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
+  for (const auto& [pair, calls] : outgoing_) {
+    if (!calls.out && !calls.calls.empty()) unanswered.push_back(calls.calls.front());
+  }
+}
+
+const OpenMessage* PeerPuts::WaitingFor(Rank rank) const {
+  for (const auto& [pair, calls] : outgoing_) {
+    if (pair.destination == rank && !calls.calls.empty()) return &calls.calls.front();
+  }
+  return nullptr;
+}
+
+}  // namespace mccs

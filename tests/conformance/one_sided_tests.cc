@@ -1,0 +1,445 @@
+// One-sided calls (NCCL 2.29): a put writes into a window of another rank, which makes no call for
+// it; a signal behind it is counted there; a wait holds its stream until so many have come. Looked
+// up in the library, as the header of this build may be older.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "conformance/fixture.h"
+#include "conformance/library.h"
+#include "conformance/test_table.h"
+
+namespace conformance {
+namespace {
+
+constexpr size_t kCount = 3001;
+
+struct WaitSignalDesc {
+  int count;
+  int peer;
+  int index;
+  int context;
+};
+
+using PutSignalFunction = ncclResult_t (*)(const void*, size_t, ncclDataType_t, int, ncclWindow_t,
+                                           size_t, int, int, unsigned, ncclComm_t, cudaStream_t);
+using SignalFunction = ncclResult_t (*)(int, int, int, unsigned, ncclComm_t, cudaStream_t);
+using WaitSignalFunction = ncclResult_t (*)(int, WaitSignalDesc*, ncclComm_t, cudaStream_t);
+
+// The three functions, with one stream of one communicator. A test of a library without them is
+// skipped.
+class OneSided {
+ public:
+  OneSided(Test& test, ncclComm_t comm, cudaStream_t stream)
+      : comm_(comm),
+        stream_(stream),
+        put_(Find<PutSignalFunction>(test, "ncclPutSignal")),
+        signal_(Find<SignalFunction>(test, "ncclSignal")),
+        wait_(Find<WaitSignalFunction>(test, "ncclWaitSignal")) {}
+
+  ncclResult_t Put(const int32_t* from, size_t count, int peer, ncclWindow_t window,
+                   size_t element) const {
+    return put_(from, count, ncclInt32, peer, window, element * sizeof(int32_t), 0, 0, 0, comm_,
+                stream_);
+  }
+  ncclResult_t Signal(int peer) const { return signal_(peer, 0, 0, 0, comm_, stream_); }
+  ncclResult_t Wait(int peer, int count = 1) const { return Wait({{count, peer, 0, 0}}); }
+  ncclResult_t Wait(std::vector<WaitSignalDesc> wanted) const {
+    return wait_(static_cast<int>(wanted.size()), wanted.data(), comm_, stream_);
+  }
+
+  PutSignalFunction put() const { return put_; }
+  SignalFunction signal() const { return signal_; }
+  WaitSignalFunction wait() const { return wait_; }
+
+ private:
+  template <typename Function>
+  static Function Find(Test& test, const char* name) {
+    const auto found = reinterpret_cast<Function>(FindFunction(name));
+    if (found == nullptr) test.Skip(std::string(name) + " is since NCCL 2.29");
+    return found;
+  }
+
+  const ncclComm_t comm_;
+  const cudaStream_t stream_;
+  const PutSignalFunction put_;
+  const SignalFunction signal_;
+  const WaitSignalFunction wait_;
+};
+
+// Memory of ncclMemAlloc with a window over all of it: one half to put from, one to put into.
+class Window {
+ public:
+  Window(Test& test, ncclComm_t comm, cudaStream_t stream, size_t count)
+      : test_(test),
+        comm_(comm),
+        memory_(Allocate(test, count)),
+        from(test, memory_, count, stream),
+        into(test, memory_ + count, count, stream) {
+    from.Fill(test.rank());
+    into.Fill(-1);
+    test.Wait(stream);
+    NCCL_OK(test_, ncclCommWindowRegister(comm, memory_, 2 * count * sizeof(int32_t), &handle_,
+                                          NCCL_WIN_COLL_SYMMETRIC));
+    EXPECT_THAT(test_, handle_ != nullptr, "a window");
+    test.Barrier();
+  }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  // All ranks are through with it.
+  void Close() {
+    test_.Barrier();
+    NCCL_OK(test_, ncclCommWindowDeregister(comm_, handle_));
+    NCCL_OK(test_, ncclMemFree(memory_));
+  }
+
+  ncclWindow_t handle() const { return handle_; }
+  // Element of the window where the half that is put into begins.
+  size_t into_at() const { return into.count(); }
+
+ private:
+  static int32_t* Allocate(Test& test, size_t count) {
+    void* memory = nullptr;
+    NCCL_OK(test, ncclMemAlloc(&memory, 2 * count * sizeof(int32_t)));
+    return static_cast<int32_t*>(memory);
+  }
+
+  Test& test_;
+  const ncclComm_t comm_;
+  int32_t* const memory_;
+  ncclWindow_t handle_ = nullptr;
+
+ public:
+  IntBuffer from;
+  IntBuffer into;
+};
+
+// What most tests begin with.
+struct Stage {
+  explicit Stage(Test& t, size_t count = kCount)
+      : comm(t.World()),
+        stream(t.NewStream()),
+        calls(t, comm, stream),
+        window(t, comm, stream, count),
+        next((t.rank() + 1) % t.size()),
+        previous((t.rank() + t.size() - 1) % t.size()) {}
+
+  ncclComm_t comm;
+  cudaStream_t stream;
+  OneSided calls;
+  Window window;
+  int next;
+  int previous;
+};
+
+void PutToTheNext(Test& t, size_t count) {
+  Stage s(t, count);
+  NCCL_OK(t,
+          s.calls.Put(s.window.from.data(), count, s.next, s.window.handle(), s.window.into_at()));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(s.previous, "what the previous rank put");
+  s.window.Close();
+}
+
+void ToTheNextRank(Test& t) { PutToTheNext(t, kCount); }
+
+// Larger than anything that a library keeps in between.
+void LargerThanASlice(Test& t) { PutToTheNext(t, 6'000'001); }
+
+void ASignalAlone(Test& t) {
+  Stage s(t);
+  NCCL_OK(t, s.calls.Signal(s.next));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(-1, "a window that nobody put into");
+  s.window.Close();
+}
+
+void APutOfNothingSignals(Test& t) {
+  Stage s(t);
+  NCCL_OK(t, s.calls.Put(s.window.from.data(), 0, s.next, s.window.handle(), 0));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(-1, "a window that nothing was put into");
+  s.window.Close();
+}
+
+// All that a rank puts is complete without a call of the other one.
+void TheSignalMayComeFirst(Test& t) {
+  Stage s(t);
+  NCCL_OK(t,
+          s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
+  t.Wait(s.stream);
+  t.Barrier();
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(s.previous, "what was put before the wait");
+  s.window.Close();
+}
+
+void TheWaitMayComeFirst(Test& t) {
+  Stage s(t);
+  if (t.rank() == 1) {
+    NCCL_OK(t, s.calls.Wait(0));
+    t.ExpectBusy(s.stream, "rank 0 has put nothing yet");
+  }
+  t.Barrier();
+  if (t.is_root()) {
+    NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, 1, s.window.handle(), s.window.into_at()));
+  }
+  if (t.rank() == 1) s.window.into.Expect(0, "what rank 0 put");
+  t.Wait(s.stream);
+  s.window.Close();
+}
+
+void ManySignals(Test& t) {
+  constexpr int kSignals = 1000;
+  constexpr int kFirst = 300;
+  Stage s(t);
+  for (int i = 0; t.ok() && i < kSignals; ++i) NCCL_OK(t, s.calls.Signal(s.next));
+  NCCL_OK(t, s.calls.Wait(s.previous, kFirst));
+  NCCL_OK(t, s.calls.Wait(s.previous, kSignals - kFirst));
+  t.Wait(s.stream);
+  t.Barrier();
+  // They have been taken: there is none left.
+  if (t.is_root()) {
+    NCCL_OK(t, s.calls.Wait(s.previous));
+    t.ExpectBusy(s.stream, "all signals have been waited for");
+  }
+  t.Barrier();
+  if (s.next == 0) NCCL_OK(t, s.calls.Signal(0));
+  t.Wait(s.stream);
+  s.window.Close();
+}
+
+void SeveralPeersInOneList(Test& t) {
+  const auto ranks = static_cast<size_t>(t.size());
+  constexpr size_t kPart = 500;
+  Stage s(t, kPart * ranks);
+  std::vector<WaitSignalDesc> all;
+  for (int peer = 0; peer < t.size(); ++peer) {
+    if (peer == t.rank()) continue;
+    NCCL_OK(t, s.calls.Put(s.window.from.data(), kPart, peer, s.window.handle(),
+                           s.window.into_at() + kPart * static_cast<size_t>(t.rank())));
+    all.push_back({1, peer, 0, 0});
+  }
+  NCCL_OK(t, s.calls.Wait(all));
+  for (int peer = 0; peer < t.size(); ++peer) {
+    IntBuffer part(t, s.window.into.data() + kPart * static_cast<size_t>(peer), kPart, s.stream);
+    part.Expect(peer == t.rank() ? -1 : peer, "the part of a peer");
+  }
+  s.window.Close();
+}
+
+// When the last signal is there, so is the data of all puts before it.
+void PutsOfAPairKeepTheirOrder(Test& t) {
+  constexpr int kPuts = 40;
+  Stage s(t);
+  for (int i = 0; t.ok() && i < kPuts; ++i) {
+    s.window.from.Fill(i);
+    NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(),
+                           s.window.into_at()));
+  }
+  NCCL_OK(t, s.calls.Wait(s.previous, kPuts));
+  s.window.into.Expect(kPuts - 1, "the last put");
+  s.window.Close();
+}
+
+// The stream may change what it put from as soon as the put is through.
+void TheSourceIsFreeWhenThePutIs(Test& t) {
+  constexpr size_t kLarge = 1'000'003;
+  Stage s(t, kLarge);
+  NCCL_OK(t,
+          s.calls.Put(s.window.from.data(), kLarge, s.next, s.window.handle(), s.window.into_at()));
+  s.window.from.Fill(-7);
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(s.previous, "what lay there when the put was called");
+  s.window.Close();
+}
+
+void InAGroupWithOtherCalls(Test& t) {
+  Stage s(t);
+  IntBuffers ring(t, kCount, s.stream, 100 + t.rank());
+  IntBuffers sum(t, kCount, s.stream, 1);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  NCCL_OK(t, ncclSend(ring.send.data(), kCount, ncclInt32, s.next, s.comm, s.stream));
+  NCCL_OK(t, SumInto(sum, s.comm, s.stream));
+  NCCL_OK(t,
+          s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
+  NCCL_OK(t, ncclRecv(ring.receive.data(), kCount, ncclInt32, s.previous, s.comm, s.stream));
+  NCCL_OK(t, ncclGroupEnd());
+  s.window.into.Expect(s.previous, "what was put");
+  ring.receive.Expect(100 + s.previous, "what was sent");
+  sum.receive.Expect(t.size(), "the sum");
+  s.window.Close();
+}
+
+void BetweenOtherCalls(Test& t) {
+  Stage s(t);
+  for (int i = 0; t.ok() && i < 10; ++i) {
+    IntBuffers sum(t, kCount, s.stream, 1);
+    s.window.from.Fill(10 * t.rank() + i);
+    NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(),
+                           s.window.into_at()));
+    NCCL_OK(t, s.calls.Wait(s.previous));
+    s.window.into.Expect(10 * s.previous + i, "what was put");
+    // The next put waits until all ranks have looked.
+    NCCL_OK(t, SumInto(sum, s.comm, s.stream));
+    sum.receive.Expect(t.size(), "the sum");
+  }
+  s.window.Close();
+}
+
+void WindowsComeAndGo(Test& t) {
+  for (int i = 0; t.ok() && i < 5; ++i) PutToTheNext(t, kCount + static_cast<size_t>(i));
+}
+
+void TheSecondOfTwoWindows(Test& t) {
+  Stage s(t);
+  Window second(t, s.comm, s.stream, kCount);
+  NCCL_OK(t, s.calls.Put(second.from.data(), kCount, s.next, second.handle(), second.into_at()));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  second.into.Expect(s.previous, "what was put into the second window");
+  s.window.into.Expect(-1, "the first window");
+  s.window.Close();
+  second.Close();
+}
+
+void BadArguments(Test& t) {
+  Stage s(t);
+  const int32_t* from = s.window.from.data();
+  const size_t elements = 2 * kCount;
+  const ncclWindow_t window = s.window.handle();
+  const auto put = s.calls.put();
+  const auto signal = s.calls.signal();
+  const auto wait = s.calls.wait();
+  const auto bad = ncclInvalidArgument;
+  NCCL_RETURNS(t, bad, s.calls.Put(from, 1, t.size(), window, 0));
+  NCCL_RETURNS(t, bad, s.calls.Put(from, 1, -1, window, 0));
+  NCCL_RETURNS(t, bad, s.calls.Put(from, 1, 0, nullptr, 0));
+  NCCL_RETURNS(t, bad, s.calls.Put(nullptr, 1, 0, window, 0));
+  NCCL_RETURNS(t, bad, s.calls.Put(from, 1, 0, window, elements));
+  NCCL_RETURNS(t, bad, s.calls.Put(from, kCount, 0, window, kCount + 1));
+  NCCL_RETURNS(t, bad, put(from, 1, ncclInt32, 0, window, 0, -1, 0, 0, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, put(from, 1, ncclInt32, 0, window, 0, 0, -1, 0, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, put(from, 1, ncclInt32, 0, window, 0, 0, 0, 1, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, put(from, 1, ncclInt32, 0, window, 0, 0, 0, 0, nullptr, s.stream));
+  NCCL_RETURNS(t, bad, signal(t.size(), 0, 0, 0, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, signal(0, 1 << 20, 0, 0, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, signal(0, 0, 1 << 20, 0, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, signal(0, 0, 0, 1, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, signal(0, 0, 0, 0, nullptr, s.stream));
+  NCCL_RETURNS(t, bad, wait(1, nullptr, s.comm, s.stream));
+  NCCL_RETURNS(t, bad, s.calls.Wait(t.size()));
+  NCCL_RETURNS(t, bad, s.calls.Wait(-1));
+  NCCL_RETURNS(t, bad, s.calls.Wait({{1, 0, -1, 0}}));
+  NCCL_RETURNS(t, bad, s.calls.Wait({{1, 0, 0, -1}}));
+  s.window.into.Expect(-1, "the window, which no bad call reached");
+  Works(t, s.comm);
+  s.window.Close();
+}
+
+// ---- Where NCCL says nothing, or less --------------------------------------------------------
+
+void ToOneself(Test& t) {
+  Stage s(t);
+  NCCL_OK(t, s.calls.Put(s.window.from.data(), kCount, t.rank(), s.window.handle(),
+                         s.window.into_at()));
+  NCCL_OK(t, s.calls.Wait(t.rank()));
+  s.window.into.Expect(t.rank(), "what the rank put into its own window");
+  s.window.Close();
+}
+
+// From memory that is no window, and that no daemon can map either.
+void FromMemoryOfAPool(Test& t) {
+  Stage s(t);
+  void* memory = nullptr;
+  CUDA_OK(t, cudaMallocAsync(&memory, kCount * sizeof(int32_t), s.stream));
+  IntBuffer from(t, memory, kCount, s.stream);
+  from.Fill(70 + t.rank());
+  NCCL_OK(t, s.calls.Put(from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  s.window.into.Expect(70 + s.previous, "what was put from the pool's memory");
+  CUDA_OK(t, cudaFreeAsync(memory, s.stream));
+  s.window.Close();
+}
+
+// Signals of other indices and contexts are counted apart.
+void SignalsAreToldApart(Test& t) {
+  Stage s(t);
+  const auto signal = s.calls.signal();
+  NCCL_OK(t, signal(s.next, 3, 0, 0, s.comm, s.stream));
+  NCCL_OK(t, signal(s.next, 0, 2, 0, s.comm, s.stream));
+  NCCL_OK(t, s.calls.Wait({{1, s.previous, 0, 2}, {1, s.previous, 3, 0}}));
+  t.Wait(s.stream);
+  t.Barrier();
+  if (t.is_root()) {
+    NCCL_OK(t, s.calls.Wait(s.previous));
+    t.ExpectBusy(s.stream, "no signal of index 0 has come");
+  }
+  t.Barrier();
+  if (s.next == 0) NCCL_OK(t, s.calls.Signal(0));
+  t.Wait(s.stream);
+  s.window.Close();
+}
+
+void InAGraph(Test& t) {
+  Stage s(t);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  CUDA_OK(t, cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
+  NCCL_OK(t,
+          s.calls.Put(s.window.from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
+  NCCL_OK(t, s.calls.Wait(s.previous));
+  CUDA_OK(t, cudaStreamEndCapture(s.stream, &graph));
+  CUDA_OK(t, cudaGraphInstantiate(&executable, graph, 0));
+  for (int i = 0; t.ok() && i < 5; ++i) {
+    s.window.from.Fill(10 * t.rank() + i);
+    CUDA_OK(t, cudaGraphLaunch(executable, s.stream));
+    s.window.into.Expect(10 * s.previous + i, "what the replay put");
+    t.Barrier();
+  }
+  if (executable != nullptr) cudaGraphExecDestroy(executable);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  s.window.Close();
+}
+
+// A window that is gone is refused at the call.
+void AWindowThatIsGone(Test& t) {
+  Stage s(t);
+  ncclWindow_t other = nullptr;
+  NCCL_OK(t, ncclCommWindowRegister(s.comm, s.window.from.data(), kCount * sizeof(int32_t), &other,
+                                    NCCL_WIN_COLL_SYMMETRIC));
+  NCCL_OK(t, ncclCommWindowDeregister(s.comm, other));
+  NCCL_RETURNS(t, ncclInvalidArgument, s.calls.Put(s.window.from.data(), 1, s.next, other, 0));
+  Works(t, s.comm);
+  s.window.Close();
+}
+
+}  // namespace
+
+void AddOneSidedTests(TestTable* table) {
+  const TestGroup add(table, TestCase{.group = "one_sided", .min_ranks = 2});
+  add("to_the_next_rank", ToTheNextRank);
+  add("larger_than_a_slice", LargerThanASlice);
+  add("a_signal_alone", ASignalAlone);
+  add("a_put_of_nothing_signals", APutOfNothingSignals);
+  add("the_signal_may_come_first", TheSignalMayComeFirst);
+  add("the_wait_may_come_first", TheWaitMayComeFirst);
+  add("many_signals", ManySignals);
+  add("several_peers_in_one_list", SeveralPeersInOneList);
+  add("puts_of_a_pair_keep_their_order", PutsOfAPairKeepTheirOrder);
+  add("the_source_is_free_when_the_put_is", TheSourceIsFreeWhenThePutIs);
+  add("in_a_group_with_other_calls", InAGroupWithOtherCalls);
+  add("between_other_calls", BetweenOtherCalls);
+  add("windows_come_and_go", WindowsComeAndGo);
+  add("the_second_of_two_windows", TheSecondOfTwoWindows);
+  add("bad_arguments", BadArguments);
+  const TestGroup beyond(table,
+                         TestCase{.group = "one_sided", .min_ranks = 2, .beyond_nccl = true});
+  beyond("to_oneself", ToOneself, 1);
+  beyond("from_memory_of_a_pool", FromMemoryOfAPool);
+  beyond("signals_are_told_apart", SignalsAreToldApart);
+  beyond("in_a_graph", InAGraph);
+  beyond("a_window_that_is_gone", AWindowThatIsGone);
+}
+
+}  // namespace conformance

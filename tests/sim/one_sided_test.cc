@@ -1,0 +1,303 @@
+// Puts, signals and waits through production daemons, over a simulated clock and network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kSeeds = 60;
+constexpr size_t kBytes = 1 << 20;
+constexpr uint64_t kElements = kBytes / sizeof(float);
+// All waits for ranks that have left are over.
+constexpr int64_t kPatienceNs = 40 * kNsPerSec;
+
+const std::vector<std::vector<int>> kOneHostOrTwo = {{0, 0}, {0, 1}};
+
+struct Planned {
+  int from = 0;
+  SimJob::Put put;
+};
+
+// Random puts that do not overlap where they arrive; `filled`: by rank, how far its window is full.
+std::vector<Planned> PlanPuts(std::mt19937_64& random, std::vector<uint64_t>& filled) {
+  const auto ranks = static_cast<uint64_t>(filled.size());
+  std::vector<Planned> puts;
+  for (uint64_t n = random() % 16; n > 0; --n) {
+    SimJob::Put put{.peer = static_cast<int>(random() % ranks),
+                    .signal = static_cast<uint32_t>(random() % 3)};
+    put.count = random() % 4 == 0 ? 0 : random() % (random() % 2 == 0 ? 100 : 15'000);
+    put.at = random() % (kElements - put.count);
+    uint64_t& at = filled[static_cast<size_t>(put.peer)];
+    if (put.count > kElements - at) put.count = 0;
+    put.to = at;
+    at += put.count;
+    puts.push_back({static_cast<int>(random() % ranks), put});
+  }
+  return puts;
+}
+
+// Every rank puts, in one group or in several, then waits for what is put to it.
+void PostAll(SimJob& job, const std::vector<Planned>& puts, std::mt19937_64& random) {
+  for (int r = 0; r < job.ranks(); ++r) {
+    const bool together = random() % 2 == 0;
+    std::map<std::pair<int, uint32_t>, uint64_t> wanted;
+    for (const Planned& each : puts) {
+      SimJob::Put put = each.put;
+      put.more = together;
+      if (each.from == r) job.Post(r, put);
+      if (put.peer == r) ++wanted[{each.from, put.signal}];
+    }
+    for (const auto& [whose, signals] : wanted) {
+      job.Post(
+          r,
+          SimJob::Wait{
+              .peer = whose.first, .signals = signals, .signal = whose.second, .more = together});
+    }
+    // Ends the group.
+    job.Post(r, SimJob::Wait{.peer = 0, .signals = 0});
+  }
+}
+
+uint64_t WrongElements(const SimJob& job, const std::vector<Planned>& puts) {
+  uint64_t wrong = 0;
+  for (const Planned& each : puts) {
+    for (uint64_t i = 0; i < each.put.count; ++i) {
+      wrong += job.output(each.put.peer, each.put.to + i) !=
+               SimJob::InputValue(each.from, each.put.at + i);
+    }
+  }
+  return wrong;
+}
+
+TEST(SimOneSided, WhatWasPutIsThereWhenItsSignalIs) {
+  const std::vector<std::vector<int>> layouts = {
+      {0}, {0, 0}, {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2}, {0, 0, 0, 1, 2, 2}};
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world(
+        {.seed = seed,
+         .hosts = 3,
+         .lanes = {.slots = 2 + static_cast<uint32_t>(random() % 4), .slot_bytes = 16u << 10},
+         .network = {}});
+    SimJob job(world, layouts[random() % layouts.size()], kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    std::vector<uint64_t> filled(static_cast<size_t>(job.ranks()), 0);
+    // Some register before there are puts, some after.
+    for (int r = 0; r < job.ranks(); r += 2) job.OpenWindow(r, kElements);
+    for (int round = 0; round < 4; ++round) {
+      const std::vector<Planned> puts = PlanPuts(random, filled);
+      PostAll(job, puts, random);
+      if (round == 0) {
+        world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+        for (int r = 1; r < job.ranks(); r += 2) job.OpenWindow(r, kElements);
+      }
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << "round " << round;
+      ASSERT_EQ(WrongElements(job, puts), 0u) << "round " << round;
+    }
+  }
+}
+
+TEST(SimOneSided, APutWaitsForTheWindowOfItsPeer) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    SimWorld world({.seed = 2, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    job.OpenWindow(0, kElements);
+    job.Post(0, SimJob::Put{.peer = 1, .count = 1000});
+    job.Post(1, SimJob::Wait{.peer = 0});
+    world.RunFor(50 * kNsPerMs);
+    EXPECT_EQ(job.rank(0).done(), 0u);
+    job.OpenWindow(1, kElements);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    EXPECT_EQ(WrongElements(job, {{0, {.peer = 1, .count = 1000}}}), 0u);
+  }
+}
+
+// A rank that signals, then sends, to one that receives, then waits, gets on.
+TEST(SimOneSided, ASignalWaitsForNoCallOfItsPeer) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    SimWorld world({.seed = 3, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    job.Post(0, SimJob::Put{.peer = 1});  // of nothing
+    job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 1000});
+    job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 1000});
+    job.Post(1, SimJob::Wait{.peer = 0});
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  }
+}
+
+TEST(SimOneSided, ABrokenLaneLosesNoSignalAndDoublesNone) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    std::vector<Planned> puts;
+    for (int r = 0; r < 2; ++r) {
+      job.OpenWindow(r, kElements);
+      for (uint64_t i = 0; i < 5; ++i) {
+        puts.push_back({r, {.peer = 1 - r, .at = 7 * i, .count = 40'000, .to = i * 40'000}});
+        job.Post(r, puts.back().put);
+      }
+      job.Post(r, SimJob::Wait{.peer = 1 - r, .signals = 5});
+    }
+    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
+      const size_t colon = lane.local.find(':');
+      if (colon == std::string::npos) continue;
+      world.network().CutStream({world.host(0).address(),
+                                 static_cast<uint16_t>(std::stoi(lane.local.substr(colon + 1)))});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    EXPECT_EQ(WrongElements(job, puts), 0u);
+    // None is left over.
+    job.Post(0, SimJob::Wait{.peer = 1});
+    world.RunFor(20 * kNsPerMs);
+    EXPECT_FALSE(job.Done());
+  }
+}
+
+TEST(SimOneSided, APutThatLeavesTheWindowOfItsPeerFailsWithItsBounds) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    for (uint64_t to : {uint64_t{1}, uint64_t{101}, uint64_t{1} << 60}) {
+      SimWorld world({.seed = 4, .network = {}});
+      SimJob job(world, layout, kBytes);
+      ASSERT_TRUE(job.Form());
+      job.Fill(kElements);
+      job.OpenWindow(0, kElements);
+      job.OpenWindow(1, 100);
+      job.Post(0, SimJob::Put{.peer = 1, .count = 100, .to = to});
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+      EXPECT_THAT(job.rank(0).failure(), HasSubstr("400 bytes"));
+      EXPECT_THAT(job.rank(1).failure(), HasSubstr("window #1"));
+      for (uint64_t i = 0; i < kElements; ++i) ASSERT_EQ(job.output(1, i), SimJob::kUnwritten);
+    }
+  }
+}
+
+TEST(SimOneSided, APutIntoAWindowThatIsGoneFailsWithItsNumber) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    for (bool used_before : {false, true}) {
+      SimWorld world({.seed = 5, .network = {}});
+      SimJob job(world, layout, kBytes);
+      ASSERT_TRUE(job.Form());
+      job.OpenWindow(1, kElements);
+      if (used_before) {
+        job.Post(0, SimJob::Put{.peer = 1, .count = 10});
+        ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      }
+      job.tenant(1).CloseWindow(job.rank(1), 1);
+      world.RunFor(kNsPerMs);
+      job.Post(0, SimJob::Put{.peer = 1, .count = 10});
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+      EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1"));
+      EXPECT_THAT(job.rank(0).failure(), HasSubstr("deregistered"));
+    }
+  }
+}
+
+// A window does not hold what the program frees.
+TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    SimWorld world({.seed = 6, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.OpenWindow(1, kElements);
+    job.Post(0, SimJob::Put{.peer = 1, .count = 200'000});
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    job.TakeBack(1);
+    ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(1); }));
+    job.Post(0, SimJob::Put{.peer = 1, .count = 10});
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has lost its memory"));
+  }
+}
+
+TEST(SimOneSided, WhatARankPutBeforeItLeftArrives) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimWorld world({.seed = seed, .network = {}});
+    SimJob job(world, kOneHostOrTwo[seed % 2], kBytes);
+    ASSERT_TRUE(job.Form());
+    job.Fill(kElements);
+    job.OpenWindow(1, kElements);
+    job.Post(1, SimJob::Wait{.peer = 0, .signals = 3});
+    for (uint64_t i = 0; i < 3; ++i) {
+      job.Post(0, SimJob::Put{.peer = 1, .count = 30'000, .to = i * 30'000});
+    }
+    job.tenant(0).Destroy(job.rank(0));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended && job.rank(1).done() == 1; }));
+    EXPECT_FALSE(job.rank(1).failed());
+    EXPECT_EQ(WrongElements(job, {{0, {.peer = 1, .count = 30'000, .to = 60'000}}}), 0u);
+  }
+}
+
+TEST(SimOneSided, AWaitForARankThatHasLeftFailsWithItsName) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    for (bool dies : {false, true}) {
+      SimWorld world({.seed = 8, .network = {}});
+      SimJob job(world, layout, kBytes);
+      ASSERT_TRUE(job.Form());
+      job.Post(0, SimJob::Put{.peer = 1});
+      job.Post(1, SimJob::Wait{.peer = 0, .signals = 2});
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).done() == 1; }));
+      if (dies) {
+        job.tenant(0).Kill();
+      } else {
+        job.tenant(0).Destroy(job.rank(0));
+      }
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kPatienceNs));
+      EXPECT_THAT(job.rank(1).failure(),
+                  HasSubstr("wait #1 of rank 1 for 2 signals of rank 0 cannot complete: rank 0"));
+    }
+  }
+}
+
+TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
+  for (const std::vector<int>& layout : kOneHostOrTwo) {
+    SimWorld world({.seed = 9, .network = {}});
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.tenant(0).Destroy(job.rank(0));
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).ended; }));
+    job.Post(1, SimJob::Put{.peer = 0, .count = 10});
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kPatienceNs));
+    EXPECT_THAT(job.rank(1).failure(), HasSubstr("put #1 of rank 1 to rank 0"));
+    EXPECT_THAT(job.rank(1).failure(), HasSubstr("cannot complete: rank 0"));
+  }
+}
+
+TEST(SimOneSided, AnAbortInTheMiddleReleasesTheOtherEnd) {
+  for (int aborts : {0, 1}) {
+    SimWorld world({.seed = 10, .network = {}});
+    SimJob job(world, {0, 1}, kBytes);
+    ASSERT_TRUE(job.Form());
+    job.OpenWindow(1, kElements);
+    job.Post(0, SimJob::Put{.peer = 1, .count = 200'000});
+    job.Post(1, SimJob::Wait{.peer = 0});
+    world.RunFor(200 * kNsPerUs);
+    job.tenant(aborts).Abort(job.rank(aborts));
+    SimRank& other = job.rank(1 - aborts);
+    ASSERT_TRUE(
+        world.RunUntil([&] { return job.rank(aborts).ended && other.failed(); }, kPatienceNs));
+    EXPECT_THAT(other.failure(), HasSubstr(aborts == 0 ? "rank 0" : "rank 1"));
+  }
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,100 @@
+#include "service/messages/signal_counts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <vector>
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr Rank kOne(1), kTwo(2);
+constexpr RankPair kPair{kOne, kTwo};
+
+class SignalCountsTest : public testing::Test {
+ protected:
+  // A wait of the pair's destination, numbered in the order of the calls.
+  void Wait(const RankPair& pair, uint32_t signal, uint64_t awaited) {
+    PostedMessage& call = calls_.emplace_back();
+    call.kind = OpKind::kWaitSignal;
+    call.signal = signal;
+    call.awaited = awaited;
+    counts_.Wait({.call = &calls_.back(), .pair = pair, .number = calls_.size()});
+  }
+  void Count(const RankPair& pair, uint32_t signal, int times) {
+    for (int i = 0; i < times; ++i) ASSERT_TRUE(counts_.Count(pair, signal).ok());
+  }
+  std::vector<uint64_t> Complete() {
+    std::vector<OpenMessage> done;
+    counts_.TakeComplete(done);
+    std::vector<uint64_t> numbers;
+    for (const OpenMessage& wait : done) numbers.push_back(wait.number);
+    return numbers;
+  }
+
+  SignalCounts counts_;
+  std::deque<PostedMessage> calls_;
+};
+
+TEST_F(SignalCountsTest, AWaitTakesWhatHasComeBeforeIt) {
+  Count(kPair, 0, 5);
+  Wait(kPair, 0, 3);
+  EXPECT_THAT(Complete(), ElementsAre(1));
+  Wait(kPair, 0, 3);
+  EXPECT_THAT(Complete(), ElementsAre());
+  Count(kPair, 0, 1);
+  EXPECT_THAT(Complete(), ElementsAre(2));
+}
+
+TEST_F(SignalCountsTest, AWaitEndsWithTheLastSignalThatItAsksFor) {
+  Wait(kPair, 0, 3);
+  Count(kPair, 0, 2);
+  EXPECT_THAT(Complete(), ElementsAre());
+  Count(kPair, 0, 1);
+  EXPECT_THAT(Complete(), ElementsAre(1));
+}
+
+TEST_F(SignalCountsTest, WaitsOfOneCounterAreServedInTheirOrder) {
+  Wait(kPair, 0, 4);
+  Wait(kPair, 0, 1);
+  Count(kPair, 0, 3);
+  EXPECT_THAT(Complete(), ElementsAre());  // The second one could have been served.
+  Count(kPair, 0, 2);
+  EXPECT_THAT(Complete(), ElementsAre(1, 2));
+}
+
+TEST_F(SignalCountsTest, AWaitForNothingIsComplete) {
+  Wait(kPair, 0, 0);
+  EXPECT_THAT(Complete(), ElementsAre(1));
+}
+
+TEST_F(SignalCountsTest, PairsDirectionsAndSignalsAreToldApart) {
+  Wait(kPair, 7, 1);
+  Count({kTwo, kOne}, 7, 1);
+  Count({kTwo, kTwo}, 7, 1);
+  Count(kPair, 8, 1);
+  EXPECT_THAT(Complete(), ElementsAre());
+  Count(kPair, 7, 1);
+  EXPECT_THAT(Complete(), ElementsAre(1));
+}
+
+TEST_F(SignalCountsTest, ARankThatHasGivenAllItGaveIsWaitedForInVain) {
+  Wait(kPair, 0, 2);
+  const std::vector<MessageCount> gave_one = {{.peer = kTwo, .signals = 1}};
+  EXPECT_EQ(counts_.Unanswered(kOne, gave_one), nullptr);  // It has not come yet.
+  Count(kPair, 0, 1);
+  ASSERT_NE(counts_.Unanswered(kOne, gave_one), nullptr);
+  EXPECT_EQ(counts_.Unanswered(kOne, gave_one)->number, 1u);
+  EXPECT_EQ(counts_.Unanswered(kTwo, {}), nullptr);
+}
+
+TEST_F(SignalCountsTest, ARankThatGaveNothingIsWaitedForInVain) {
+  Wait(kPair, 0, 1);
+  EXPECT_NE(counts_.Unanswered(kOne, {}), nullptr);
+}
+
+}  // namespace
+}  // namespace mccs
