@@ -1,0 +1,186 @@
+// Puts with one other host, whose part the test plays.
+#include "service/messages/peer_puts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <vector>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Rank kOurs{0}, kTheirs{5};
+constexpr uint64_t kWindowBytes = 64;
+
+// A rank with one window, which is open or not.
+class WindowPort final : public RankPort {
+ public:
+  WindowView LookAtWindow(uint64_t number) const override {
+    if (number != 1) return {};
+    return view;
+  }
+  absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
+    if (part.number != 1 || view.state != WindowView::State::kOpen) {
+      return absl::FailedPreconditionError("no such window");
+    }
+    if (part.offset > kWindowBytes || part.bytes > kWindowBytes - part.offset) {
+      return absl::InvalidArgumentError("leaves the window");
+    }
+    return WindowMemory{.address = memory.data() + part.offset, .hold = held};
+  }
+  absl::StatusOr<const PostedOperation*> Front() override { return nullptr; }
+  bool FrontReady() override { return false; }
+  void Complete() override {}
+  absl::StatusOr<const PostedMessage*> TakeMessage() override { return nullptr; }
+  void CompleteMessage(const PostedMessage&) override {}
+  bool AwaitsStreams() const override { return false; }
+  bool HasMessages() const override { return false; }
+  size_t ReplayableGroups() const override { return 0; }
+  bool HasCaptured() const override { return false; }
+  absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
+  const PostedOperation* Captured(uint64_t) override { return nullptr; }
+  void CompleteCaptured(uint64_t) override {}
+  void InitDone(const absl::Status&, CommId) override {}
+  absl::Status TakeSeat(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
+  void NoSeat(uint64_t, const absl::Status&) override {}
+  void Fail(const absl::Status&) override {}
+  void LetGo() override {}
+
+  WindowView view{.state = WindowView::State::kOpen, .bytes = kWindowBytes};
+  mutable std::array<std::byte, kWindowBytes> memory{};
+  std::shared_ptr<const void> held = std::make_shared<int>(0);
+};
+
+class PeerPutsTest : public testing::Test {
+ protected:
+  absl::Status Put(uint64_t count, uint64_t window, uint64_t offset = 0) {
+    PostedMessage& call = calls_.emplace_back();
+    call.kind = OpKind::kPut;
+    call.count = count;
+    call.window = window;
+    call.window_offset = offset;
+    return puts_.Add({.call = &call, .pair = {kOurs, kTheirs}, .number = calls_.size()});
+  }
+  absl::Status HearWindow(uint64_t number, uint64_t bytes) {
+    return puts_.Hear({.tag = {.kind = MessageTag::Kind::kWindow,
+                               .pair = {kOurs, kTheirs},
+                               .number = number,
+                               .amount = bytes}});
+  }
+  static PeerPuts::Slice Coming(uint64_t offset, uint32_t bytes) {
+    return {.number = 3,
+            .tag = {.kind = MessageTag::Kind::kSignal,
+                    .pair = {kTheirs, kOurs},
+                    .number = 1,
+                    .amount = offset},
+            .bytes = bytes,
+            .landing = Landing::kInSlot};
+  }
+
+  WindowPort port_;
+  bool here_ = true;
+  SignalCounts signals_;
+  Outbox outbox_;
+  std::deque<PostedMessage> calls_;
+  PeerPuts puts_{{.signals = &signals_,
+                  .port_of = [this](Rank) { return here_ ? &port_ : nullptr; },
+                  .may_come =
+                      [](const RankPair& pair) {
+                        return pair == RankPair{kTheirs, kOurs};
+                      },
+                  .may_go =
+                      [](const RankPair& pair) {
+                        return pair == RankPair{kOurs, kTheirs};
+                      }},
+                 outbox_};
+};
+
+TEST_F(PeerPutsTest, TheWindowIsAskedForOnceAndPutsGoOutOneByOne) {
+  ASSERT_TRUE(Put(8, 1).ok());
+  ASSERT_TRUE(Put(8, 1).ok());
+  EXPECT_EQ(outbox_.announcements.size(), 1u);
+  EXPECT_TRUE(outbox_.transfers.empty());
+  ASSERT_TRUE(HearWindow(1, kWindowBytes).ok());
+  ASSERT_EQ(outbox_.transfers.size(), 1u);
+  const OpenMessage first = outbox_.transfers.front().message;
+  outbox_.transfers.pop_front();
+  ASSERT_TRUE(puts_.Posted(first).ok());
+  ASSERT_EQ(outbox_.transfers.size(), 1u);
+  EXPECT_EQ(outbox_.transfers.front().message.number, 2u);
+  EXPECT_EQ(outbox_.announcements.size(), 1u);
+}
+
+TEST_F(PeerPutsTest, WhatLeavesTheAnnouncedWindowIsNotSent) {
+  ASSERT_TRUE(Put(9, 1, kWindowBytes - 8).ok());
+  const absl::Status status = HearWindow(1, kWindowBytes);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("put #1 of rank 0 to rank 5"));
+  EXPECT_TRUE(outbox_.transfers.empty());
+}
+
+TEST_F(PeerPutsTest, APayloadFindsItsPlaceAndItsWindowIsHeldUntilItLanded) {
+  std::vector<MemRef> pieces;
+  PeerPuts::Slice slice = Coming(16, 8);
+  // A broken connection brings it twice.
+  ASSERT_TRUE(puts_.Place(slice, pieces));
+  pieces.clear();
+  ASSERT_TRUE(puts_.Place(slice, pieces));
+  ASSERT_EQ(pieces.size(), 1u);
+  EXPECT_EQ(pieces[0].data, port_.memory.data() + 16);
+  EXPECT_EQ(port_.held.use_count(), 2);
+  slice.landing = Landing::kDirect;
+  EXPECT_TRUE(puts_.Hear(slice).ok());
+  EXPECT_EQ(port_.held.use_count(), 1);
+}
+
+TEST_F(PeerPutsTest, APayloadThatLeavesTheWindowIsNotPlacedAndFails) {
+  std::vector<MemRef> pieces;
+  for (const auto& [offset, bytes] : {std::pair<uint64_t, uint32_t>{kWindowBytes - 7, 8},
+                                      {kWindowBytes + 1, 1},
+                                      {~uint64_t{0}, 1}}) {
+    EXPECT_FALSE(puts_.Place(Coming(offset, bytes), pieces));
+    EXPECT_TRUE(absl::IsInvalidArgument(puts_.Hear(Coming(offset, bytes))));
+  }
+  EXPECT_TRUE(pieces.empty());
+}
+
+TEST_F(PeerPutsTest, AnAskWaitsForTheRegistration) {
+  port_.view = {};
+  const MessageTag ask{.kind = MessageTag::Kind::kAskWindow, .pair = {kTheirs, kOurs}, .number = 1};
+  ASSERT_TRUE(puts_.Hear({.tag = ask}).ok());
+  EXPECT_FALSE(puts_.Answer());
+  port_.view = {.state = WindowView::State::kOpen, .bytes = kWindowBytes};
+  EXPECT_TRUE(puts_.Answer());
+  ASSERT_EQ(outbox_.announcements.size(), 1u);
+  EXPECT_EQ(outbox_.announcements.front().amount, kWindowBytes);
+  EXPECT_FALSE(puts_.Answer());
+}
+
+TEST_F(PeerPutsTest, WhatComesForARankThatHasLeftIsDropped) {
+  here_ = false;
+  std::vector<MemRef> pieces;
+  EXPECT_FALSE(puts_.Place(Coming(0, 8), pieces));
+  EXPECT_TRUE(puts_.Hear(Coming(0, 8)).ok());
+}
+
+TEST_F(PeerPutsTest, APeerThatSaysWhatCannotBeIsFoundOut) {
+  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // nobody asked
+  std::vector<MessageTag> lies(4, Coming(0, 0).tag);
+  lies[0].signal = kSignals;
+  lies[1].pair = {kOurs, kTheirs};
+  lies[2].pair.source = Rank(77);
+  lies[3].kind = static_cast<MessageTag::Kind>(200);
+  for (const MessageTag& lie : lies) {
+    EXPECT_TRUE(absl::IsDataLoss(puts_.Hear({.tag = lie})));
+  }
+  ASSERT_TRUE(Put(8, 1).ok());
+  ASSERT_TRUE(HearWindow(1, kWindowBytes).ok());
+  EXPECT_TRUE(absl::IsDataLoss(HearWindow(1, 8)));  // answered before
+}
+
+}  // namespace
+}  // namespace mccs
