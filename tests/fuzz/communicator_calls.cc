@@ -103,7 +103,8 @@ void GrowId(Victims& v) {
 // Who destroys or finalizes waits for what was posted, which two ranks hardly ever both have.
 void End(Victims& v, ncclResult_t (*end)(ncclComm_t)) {
   const ncclComm_t comm = v.AnyComm();
-  if (comm != nullptr && end != ncclCommAbort && (!v.alone() || v.Waits(comm))) return;
+  const bool waits = !v.alone() || v.signals_awaited || v.Waits(comm);
+  if (comm != nullptr && end != ncclCommAbort && waits) return;
   if (v.depth() > 0) return;
   end(comm);
 }

@@ -98,6 +98,7 @@ void WaitForSignals(Victims& v) {
     each = {v.AnyInt(), v.AnyInt(), v.AnyInt(), v.AnyInt()};
   }
   const int count = v.OneIn(8) ? -1 : static_cast<int>(v.Below(wanted.size() + 1));
+  v.signals_awaited = true;
   ncclWaitSignal(count, v.Place(wanted.data()), v.AnyComm(), v.AnyStream());
 }
 

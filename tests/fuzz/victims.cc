@@ -143,11 +143,12 @@ void Victims::EndAll() {
   }
   offspring_.clear();
   for (ncclComm_t comm : comms_) {
-    alone() && OneIn(2) ? ncclCommDestroy(comm) : ncclCommAbort(comm);
+    alone() && !signals_awaited && OneIn(2) ? ncclCommDestroy(comm) : ncclCommAbort(comm);
     dead_ = comm;
   }
   comms_.clear();
   registrations.clear();
+  signals_awaited = false;
 }
 
 // Two ranks' calls hardly ever fit together, and whatever waits for the other rank would wait for

@@ -70,6 +70,8 @@ class Victims {
 
   ncclRedOp_t user_operator = ncclSum;
   std::vector<void*> registrations;
+  // Some of a victim's work waits for signals, which may never come: only an abort ends it.
+  bool signals_awaited = false;
 
  private:
   void EndAll();
