@@ -19,8 +19,13 @@ void Communicator::Suspend(RankPort* port, bool suspended) {
 
 void Communicator::GiveBackMemory() {
   if (loop_->wants_more() || messages_->wants_more() || !quiescent()) return;
-  gives_back_ = false;
-  formation_.lanes->GiveBackMemory();
+  // What was posted just before and the loops have not seen yet.
+  for (const LocalRank& local : locals_) {
+    if (local.port == nullptr) continue;
+    const auto front = local.port->Front();
+    if (!front.ok() || *front != nullptr || local.port->HasMessages()) return;
+  }
+  gives_back_ = !formation_.lanes->GiveBackMemory();
 }
 
 }  // namespace mccs

@@ -143,18 +143,20 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
   return memory;
 }
 
-void LaneSet::GiveBackMemory() {
+bool LaneSet::GiveBackMemory() {
+  for (const auto& lane : outgoing_) {
+    const bool composed = staging_.contains({lane->channel(), lane->peer()});
+    if (composed && lane->lane().source_free() != lane->lane().next()) return false;
+  }
   for (const auto& lane : incoming_) {
     for (const MemRef& slot : lane->lane().UnusedSlots()) {
       options_.device->Discard({slot.data, slot.bytes});
     }
   }
   for (const auto& [key, staging] : staging_) {
-    const auto lane = outgoing_by_key_.find(key);
-    const bool sends = lane != outgoing_by_key_.end() &&
-                       lane->second->lane().source_free() != lane->second->lane().next();
-    if (!sends) options_.device->Discard({staging->address(), staging->bytes()});
+    options_.device->Discard({staging->address(), staging->bytes()});
   }
+  return true;
 }
 
 // The peer may open a lane before we know that we shall need it.

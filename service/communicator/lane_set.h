@@ -65,8 +65,9 @@ class LaneSet final : public LaneDirectory {
   void SetMessageListener(MessageListener listener);
 
   // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
-  // take it again. REQUIRES: no operation runs.
-  void GiveBackMemory();
+  // take it again. False, and nothing is done: slices that were composed here are on their way yet.
+  // REQUIRES: no operation runs.
+  bool GiveBackMemory();
 
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
   // none that may be.
