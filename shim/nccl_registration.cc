@@ -67,12 +67,27 @@ absl::Status AskDaemon(Communicator& comm, const Message& message) {
   return reply.As<wire::Done>().status();
 }
 
-// Where the daemon finds the window; id 0 where it cannot map it, so that puts into it fail.
-wire::BufferRef PlaceOf(Communicator& comm, const char* function, const Range& range) {
+// Where the daemon finds the window; id 0 where it cannot map memory of this kind, so that puts
+// into it fail.
+absl::StatusOr<wire::BufferRef> PlaceOf(Communicator& comm, const char* function,
+                                        const Range& range) {
   ScopedContext context(comm.driver(), comm.context());
-  const auto found = comm.session()->buffers.Find(
-      {.function = function, .argument = "buff", .address = range.address, .bytes = range.bytes});
-  return found.ok() && !found->place.staged ? found->place.ref : wire::BufferRef{};
+  MCCS_ASSIGN_OR_RETURN(const BufferExports::Found found,
+                        comm.session()->buffers.Find({.function = function,
+                                                      .argument = "buff",
+                                                      .address = range.address,
+                                                      .bytes = range.bytes}));
+  return found.place.staged ? wire::BufferRef{} : found.place.ref;
+}
+
+absl::Status TellOfWindow(Communicator& comm, const char* function, const Range& range,
+                          uint64_t number) {
+  wire::RegisterWindow message{};
+  message.comm_handle = comm.handle();
+  message.number = number;
+  message.bytes = range.bytes;
+  MCCS_ASSIGN_OR_RETURN(message.memory, PlaceOf(comm, function, range));
+  return AskDaemon(comm, message);
 }
 
 absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* given) {
@@ -85,12 +100,7 @@ absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* give
   std::lock_guard lock(registrations.window_mutex());
   const uint64_t number = registrations.last_window() + 1;
   void* const window = registrations.Add(Kind::kWindow, AddressesOf(range), number);
-  wire::RegisterWindow message{};
-  message.comm_handle = comm->handle();
-  message.number = number;
-  message.bytes = range.bytes;
-  message.memory = PlaceOf(*comm, kFunction, range);
-  if (absl::Status told = AskDaemon(*comm, message); !told.ok()) {
+  if (absl::Status told = TellOfWindow(*comm, kFunction, range, number); !told.ok()) {
     registrations.Remove(Kind::kWindow, window);
     return told;
   }

@@ -203,7 +203,10 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
       OnReleaseCapture(session, Open<wire::ReleaseCapture>(bytes));
       break;
     case wire::MessageKind::kRegisterWindow:
+      OnRegisterWindow(session, Open<wire::RegisterWindow>(bytes));
+      break;
     case wire::MessageKind::kDeregisterWindow:
+    case wire::MessageKind::kCommSuspend:
       Answer(session, request, Refused<wire::Done>(refusal_));
       break;
     case wire::MessageKind::kCommShrink:
@@ -221,9 +224,6 @@ void FakeDaemon::Handle(Session& session, const std::vector<unsigned char>& byte
     }
     case wire::MessageKind::kCommRevoke:
       OnRevoke(session, Open<wire::CommRevoke>(bytes));
-      break;
-    case wire::MessageKind::kCommSuspend:
-      Answer(session, request, Refused<wire::Done>(refusal_));
       break;
     case wire::MessageKind::kCommSplit:
       OnSplit(session, Open<wire::CommSplit>(bytes));

@@ -37,6 +37,8 @@ class FakeDaemon {
   void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
   // The next answers to GetUniqueId, CommInit and RegisterBuffer carry this error.
   void RefuseWith(wire::ErrorClass error) { refusal_ = error; }
+  // The next answers to RegisterWindow carry this error.
+  void RefuseWindowsWith(wire::ErrorClass error) { window_refusal_ = error; }
   // The next answers to MapChunk carry this text.
   void RefuseChunks(const std::string& why);
   // Fails a rank's communicator as the daemon does when a peer dies.
@@ -46,6 +48,7 @@ class FakeDaemon {
   std::vector<wire::WorkRecord> RecordsOf(int rank);
   size_t CapturedGroupsOf(int rank);  // of the newest communicator; those that were not released
   int CountOf(wire::MessageKind kind);
+  std::vector<wire::RegisterWindow> Windows();
   wire::CommInit LastInit();
   wire::CommSplit LastSplit();
   std::vector<int> LastExcluded();  // of a CommShrink, all its messages
@@ -108,6 +111,7 @@ class FakeDaemon {
   void OnReserve(Session& session, const wire::ReserveRange& message);
   void OnMapChunk(Session& session, const wire::MapChunk& message);
   void OnUnmapChunks(Session& session, const wire::UnmapChunks& message);
+  void OnRegisterWindow(Session& session, const wire::RegisterWindow& message);
   void OnInit(Session& session, const wire::CommInit& message);
   // Who has this handle in this session, and its communicator.
   std::pair<Comm*, Member*> Find(Session& session, uint32_t handle);
@@ -145,6 +149,7 @@ class FakeDaemon {
   std::atomic<bool> hold_rings_{false};
   std::atomic<wire::MessageKind> silent_{};
   std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
+  std::atomic<wire::ErrorClass> window_refusal_{wire::ErrorClass::kNone};
 
   std::mutex mutex_;  // the thread holds it while it works
   std::string chunk_refusal_;
@@ -153,6 +158,7 @@ class FakeDaemon {
   std::vector<std::unique_ptr<Comm>> comms_;
   std::map<int, std::vector<wire::WorkRecord>> records_;
   std::map<wire::MessageKind, int> counts_;
+  std::vector<wire::RegisterWindow> windows_;
   wire::CommInit last_init_{};
   wire::CommSplit last_split_{};
   std::vector<int> excluded_;  // of the CommShrink that is being sent

@@ -39,6 +39,16 @@ void FakeDaemon::OnRegister(Session& session, const wire::RegisterBuffer& messag
   Answer(session, message.header.request, reply);
 }
 
+void FakeDaemon::OnRegisterWindow(Session& session, const wire::RegisterWindow& message) {
+  windows_.push_back(message);
+  Answer(session, message.header.request, Refused<wire::Done>(window_refusal_));
+}
+
+std::vector<wire::RegisterWindow> FakeDaemon::Windows() {
+  std::lock_guard lock(mutex_);
+  return windows_;
+}
+
 void FakeDaemon::OnReserve(Session& session, const wire::ReserveRange& message) {
   auto reply = Refused<wire::RegisterReply>(refusal_);
   reply.buffer_id = session.next_buffer++;
