@@ -21,6 +21,7 @@ class GonePort final : public RankPort {
   absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
   const PostedOperation* Captured(uint64_t) override { return nullptr; }
   void CompleteCaptured(uint64_t) override {}
+  uint64_t WindowChanges() const override { return 0; }
   WindowView LookAtWindow(uint64_t) const override { return {.state = WindowView::State::kGone}; }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
     return absl::UnavailableError("the rank has left");

@@ -114,7 +114,9 @@ class RankPort {
   virtual const PostedOperation* Captured(uint64_t key) = 0;
   virtual void CompleteCaptured(uint64_t key) = 0;
 
-  // Memory that the rank opens to the other ranks' puts; its windows are numbered from 1 on.
+  // Memory that the rank opens to the other ranks' puts; its windows are numbered from 1 on. How
+  // often windows have been opened or closed: what waits for one looks again when this has changed.
+  virtual uint64_t WindowChanges() const = 0;
   virtual WindowView LookAtWindow(uint64_t number) const = 0;
   // kInvalidArgument: the part leaves the window. kFailedPrecondition: there is no such window any
   // more, or it has no memory.

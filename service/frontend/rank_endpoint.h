@@ -55,6 +55,7 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<uint64_t> NextCaptured(uint64_t after) override;
   const PostedOperation* Captured(uint64_t key) override { return captured_.Front(key); }
   void CompleteCaptured(uint64_t key) override { captured_.Complete(key); }
+  uint64_t WindowChanges() const override { return windows_.changes(); }
   WindowView LookAtWindow(uint64_t number) const override { return windows_.Look(number); }
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
     return windows_.Find(part);

@@ -22,13 +22,22 @@ absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
     MCCS_RETURN_IF_ERROR(buffers_.Resolve(request.memory, request.bytes, 1).status());
   }
   last_ = request.number;
+  ++changes_;
   windows_[last_] = {.memory = request.memory, .bytes = request.bytes};
   return absl::OkStatus();
 }
 
 absl::Status RankWindows::Close(uint64_t number) {
-  if (windows_.erase(number) > 0) return absl::OkStatus();
+  if (windows_.erase(number) > 0) {
+    ++changes_;
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat("window #", number, " is not registered"));
+}
+
+void RankWindows::CloseAll() {
+  windows_.clear();
+  ++changes_;
 }
 
 WindowView RankWindows::Look(uint64_t number) const {

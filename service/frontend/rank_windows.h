@@ -32,7 +32,9 @@ class RankWindows {
   // kInvalidArgument: no window has this number.
   absl::Status Close(uint64_t number);
   // All are gone.
-  void CloseAll() { windows_.clear(); }
+  void CloseAll();
+  // How often windows have come or gone.
+  uint64_t changes() const { return changes_; }
 
   // As RankPort's.
   WindowView Look(uint64_t number) const;
@@ -47,6 +49,7 @@ class RankWindows {
   const Rank rank_;
   const BufferRegistry& buffers_;
   uint64_t last_ = 0;  // the newest number
+  uint64_t changes_ = 0;
   absl::flat_hash_map<uint64_t, Window> windows_;
 };
 

@@ -13,15 +13,21 @@ void LocalPuts::Add(const OpenMessage& call) {
   pair->calls.push_back(call);
 }
 
+void LocalPuts::WindowsChanged() {
+  busy_.insert(busy_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
 absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
   bool moved = false;
   size_t kept = 0;
   copying_ = 0;
   for (size_t i = 0; i < busy_.size(); ++i) {
     Pair& pair = *busy_[i];
+    Progress progress = Progress::kComplete;
     while (!pair.calls.empty()) {
-      MCCS_ASSIGN_OR_RETURN(const bool complete, Advance(pair, &moved));
-      if (!complete) break;
+      MCCS_ASSIGN_OR_RETURN(progress, Advance(pair, &moved));
+      if (progress != Progress::kComplete) break;
       const OpenMessage call = pair.calls.front();
       pair.calls.pop_front();
       pair.copy.reset();
@@ -30,20 +36,24 @@ absl::StatusOr<bool> LocalPuts::Poll(std::vector<OpenMessage>& done) {
       moved = true;
     }
     if (pair.copy != nullptr) ++copying_;
-    if (!pair.calls.empty()) busy_[kept++] = &pair;
+    if (pair.calls.empty()) continue;
+    if (progress == Progress::kWaits) waiting_.push_back(&pair);
+    if (progress == Progress::kUnderWay) busy_[kept++] = &pair;
   }
   busy_.resize(kept);
   return moved;
 }
 
-absl::StatusOr<bool> LocalPuts::Advance(Pair& pair, bool* moved) {
+absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) {
   const OpenMessage& call = pair.calls.front();
   if (pair.copy == nullptr) {
     const RankPort* const port = parts_.port_of(call.pair.destination);
-    if (port == nullptr) return false;
-    if (call.bytes() == 0) return true;
+    if (port == nullptr) return Progress::kWaits;
+    if (call.bytes() == 0) return Progress::kComplete;
     const PostedMessage& put = *call.call;
-    if (port->LookAtWindow(put.window).state == WindowView::State::kNotYet) return false;
+    if (port->LookAtWindow(put.window).state == WindowView::State::kNotYet) {
+      return Progress::kWaits;
+    }
     MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
                                                                    .offset = put.window_offset,
                                                                    .bytes = call.bytes()}));
@@ -51,19 +61,17 @@ absl::StatusOr<bool> LocalPuts::Advance(Pair& pair, bool* moved) {
     pair.copy = std::make_unique<Copy>(
         Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});
   }
-  return pair.copy->copy.Advance(*parts_.device, moved);
+  return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
 }
 
 void LocalPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
-  for (const Pair* pair : busy_) {
-    if (pair->copy == nullptr) unanswered.push_back(pair->calls.front());
-  }
+  for (const Pair* pair : waiting_) unanswered.push_back(pair->calls.front());
 }
 
 const OpenMessage* LocalPuts::WaitingFor(Rank rank) const {
-  for (const Pair* pair : busy_) {
+  for (const Pair* pair : waiting_) {
     const OpenMessage& call = pair->calls.front();
-    if (call.pair.destination == rank && pair->copy == nullptr) return &call;
+    if (call.pair.destination == rank) return &call;
   }
   return nullptr;
 }

@@ -37,6 +37,8 @@ class LocalPuts {
 
   // A kPut or kSignal. One into a window that its rank has not registered yet waits for it.
   void Add(const OpenMessage& call);
+  // A local rank has opened or closed a window, or has left: what waits for one looks again.
+  void WindowsChanged();
   // Moves copies on; the calls that are complete are appended to `done`. True when anything moved.
   // Errors: as RankPort::FindInWindow and SignalCounts::Count.
   absl::StatusOr<bool> Poll(std::vector<OpenMessage>& done);
@@ -60,14 +62,17 @@ class LocalPuts {
     std::unique_ptr<Copy> copy;     // of the front one; the device knows its address
   };
 
-  // True when the front call of the pair is complete.
-  absl::StatusOr<bool> Advance(Pair& pair, bool* moved);
+  enum class Progress : uint8_t { kComplete, kUnderWay, kWaits };
+  // Of the pair's front call.
+  absl::StatusOr<Progress> Advance(Pair& pair, bool* moved);
 
   const Parts parts_;
   uint32_t in_flight_ = 0;
   size_t copying_ = 0;  // pairs
   absl::flat_hash_map<RankPair, std::unique_ptr<Pair>> pairs_;
-  std::vector<Pair*> busy_;  // those with calls
+  // Those with calls, in one of the two. What waits may be much, and costs a turn nothing.
+  std::vector<Pair*> busy_;
+  std::vector<Pair*> waiting_;  // for their windows
 };
 
 }  // namespace mccs

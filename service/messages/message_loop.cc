@@ -1,6 +1,7 @@
 #include "service/messages/message_loop.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace {
 
 // Calls taken from one rank in a turn; the others want theirs.
 constexpr int kCallsPerTurn = 64;
+// A rank that has left opens and closes no window any more.
+constexpr uint64_t kLeft = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 
@@ -27,6 +30,11 @@ MessageLoop::MessageLoop(Device& device, Options options, std::span<const LocalR
       host_of_[static_cast<size_t>(rank.value())] = HostIndex(h);
     }
   }
+  local_of_.resize(host_of_.size());
+  for (const LocalRank& local : ranks_) {
+    local_of_[static_cast<size_t>(local.rank.value())] = &local;
+  }
+  window_changes_.resize(ranks_.size());
   peers_.resize(options_.layout.hosts.size());
 }
 
@@ -37,6 +45,7 @@ absl::StatusOr<bool> MessageLoop::Poll() {
     MCCS_ASSIGN_OR_RETURN(const bool took, TakeCalls(local));
     moved |= took;
   }
+  moved |= LookAtWindows();
   for (const auto& peer : peers_) {
     if (peer != nullptr) MCCS_RETURN_IF_ERROR(peer->Poll(done_, &moved));
   }
@@ -86,9 +95,25 @@ absl::flat_hash_map<RankPair, uint64_t>& MessageLoop::CounterOf(OpKind kind) {
 }
 
 const RankPort* MessageLoop::PortOf(Rank rank) const {
-  const auto local = std::find_if(ranks_.begin(), ranks_.end(),
-                                  [&](const LocalRank& each) { return each.rank == rank; });
-  return local == ranks_.end() ? nullptr : local->port;
+  const auto index = static_cast<size_t>(rank.value());
+  const bool known = rank.value() >= 0 && index < local_of_.size() && local_of_[index] != nullptr;
+  return known ? local_of_[index]->port : nullptr;
+}
+
+bool MessageLoop::LookAtWindows() {
+  bool changed = false;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const RankPort* const port = ranks_[i].port;
+    const uint64_t now = port == nullptr ? kLeft : port->WindowChanges();
+    changed |= std::exchange(window_changes_[i], now) != now;
+  }
+  if (!changed) return false;
+  local_puts_.WindowsChanged();
+  bool moved = false;
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) moved |= peer->WindowsChanged();
+  }
+  return moved;
 }
 
 PeerMessages& MessageLoop::PeerAt(HostIndex host) {

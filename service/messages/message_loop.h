@@ -77,6 +77,8 @@ class MessageLoop {
   absl::Status Add(const LocalRank& local, const PostedMessage& call);
   absl::flat_hash_map<RankPair, uint64_t>& CounterOf(OpKind kind);
   PeerMessages& PeerAt(HostIndex host);
+  // Tells those who wait for windows when any has come or gone. True when that moved anything.
+  bool LookAtWindows();
   // Null: it is no rank of this host (any more).
   const RankPort* PortOf(Rank rank) const;
   // Nothing: there is no such rank.
@@ -85,7 +87,10 @@ class MessageLoop {
 
   const Options options_;
   const std::span<const LocalRank> ranks_;
-  std::vector<HostIndex> host_of_;  // by Rank
+  // By Rank. Null: it is no rank of this host.
+  std::vector<HostIndex> host_of_;
+  std::vector<const LocalRank*> local_of_;
+  std::vector<uint64_t> window_changes_;  // by LocalIndex, as they were last seen
   LocalExchange local_;
   SignalCounts signals_;
   LocalPuts local_puts_;

@@ -1,6 +1,5 @@
 #include "service/messages/message_watcher.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -18,7 +17,9 @@ const char* Lack(OpKind kind) {
     case OpKind::kSend:
       return "no receive for ";
     case OpKind::kPut:
-      return "not registered the window of ";
+      return "no window yet, or left, for ";
+    case OpKind::kSignal:
+      return "left before ";
     case OpKind::kWaitSignal:
       return "given too few signals for ";
     default:
@@ -33,7 +34,7 @@ bool MessageWatcher::Poll(MonotonicNs now, const MessageLoop& messages) {
     look_at_ = 0;
     waiting_.clear();
     if (held_up_.empty()) return false;
-    options_.log->Info("communicator ", options_.name, ": sends and receives get on again");
+    options_.log->Info("communicator ", options_.name, ": point-to-point calls get on again");
     held_up_.clear();
     return true;
   }
@@ -57,16 +58,12 @@ MonotonicNs MessageWatcher::NextDeadline() const {
 
 // What waited at the last look, and still does, has waited since then.
 void MessageWatcher::Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered) {
-  const std::vector<Waiting> before = std::exchange(waiting_, {});
+  const auto before = std::exchange(waiting_, {});
   for (const OpenMessage& message : unanswered) {
-    const auto known = std::find_if(before.begin(), before.end(), [&](const Waiting& other) {
-      return other.pair == message.pair && other.kind == message.call->kind &&
-             other.number == message.number;
-    });
-    waiting_.push_back({.pair = message.pair,
-                        .kind = message.call->kind,
-                        .number = message.number,
-                        .since = known == before.end() ? now : known->since});
+    const PairAndKind key{message.pair, message.call->kind};
+    const auto known = before.find(key);
+    const bool same = known != before.end() && known->second.number == message.number;
+    waiting_[key] = {.number = message.number, .since = same ? known->second.since : now};
   }
 }
 
@@ -74,15 +71,16 @@ std::string MessageWatcher::Describe(MonotonicNs now,
                                      const std::vector<OpenMessage>& unanswered) const {
   std::string text;
   size_t named = 0;
-  for (size_t i = 0; i < unanswered.size(); ++i) {
-    if (now - waiting_[i].since < options_.patience_ns || ++named > kMaxNamedCalls) continue;
-    const Rank other = unanswered[i].other();
-    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", unanswered[i].caller().value(),
+  for (const OpenMessage& message : unanswered) {
+    const MonotonicNs since = waiting_.at({message.pair, message.call->kind}).since;
+    if (now - since < options_.patience_ns || ++named > kMaxNamedCalls) continue;
+    const Rank other = message.other();
+    absl::StrAppend(&text, text.empty() ? "" : "; ", "rank ", message.caller().value(),
                     " waits for rank ", other.value(), " on ", options_.host_of(other),
-                    ", which has ", Lack(unanswered[i].call->kind), mccs::Describe(unanswered[i]));
+                    ", which has ", Lack(message.call->kind), mccs::Describe(message));
   }
   if (named > kMaxNamedCalls) {
-    absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more sends and receives wait");
+    absl::StrAppend(&text, "; and ", named - kMaxNamedCalls, " more point-to-point calls wait");
   }
   return text;
 }

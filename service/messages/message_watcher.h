@@ -1,7 +1,7 @@
-// Notices that a send or receive waits long for its other end, and says which ranks wait for which.
-// Each host watches the calls of its own ranks: it knows what has come for them, so nobody is
-// asked. Looks a few times per patience, so a call is named when it has waited between one and one
-// and a quarter of it.
+// Notices that a send, receive or one-sided call waits long for the other rank, and says which
+// ranks wait for which. Each host watches the calls of its own ranks: it knows what has come for
+// them, so nobody is asked. Looks a few times per patience, so a call is named when it has waited
+// between one and one and a quarter of it.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_MESSAGES_MESSAGE_WATCHER_H_
@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/repeated_sentence.h"
@@ -40,11 +42,11 @@ class MessageWatcher {
   MonotonicNs NextDeadline() const;
 
  private:
+  using PairAndKind = std::pair<RankPair, OpKind>;
+  // One call of each.
   struct Waiting {
-    RankPair pair;
-    OpKind kind;
-    uint64_t number;
-    MonotonicNs since;
+    uint64_t number = 0;
+    MonotonicNs since = 0;
   };
 
   void Look(MonotonicNs now, const std::vector<OpenMessage>& unanswered);
@@ -52,9 +54,8 @@ class MessageWatcher {
   void Say(MonotonicNs now);
 
   const Options options_;
-  MonotonicNs look_at_ = 0;  // 0: no rank waits
-  // In the order of the last look.
-  std::vector<Waiting> waiting_;
+  MonotonicNs look_at_ = 0;                            // 0: no rank waits
+  absl::flat_hash_map<PairAndKind, Waiting> waiting_;  // at the last look
   std::string held_up_;
   RepeatedSentence in_log_;
 };

@@ -2,6 +2,7 @@
 #ifndef MCCS_SERVICE_MESSAGES_OUTBOX_H_
 #define MCCS_SERVICE_MESSAGES_OUTBOX_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 
@@ -18,6 +19,7 @@ struct Transfer {
 
 struct Outbox {
   std::deque<MessageTag> announcements;  // empty slices: the other host waits for them
+  size_t answers = 0;                    // of them, those that the other host has asked for
   std::deque<Transfer> transfers;        // the next one in front
 };
 

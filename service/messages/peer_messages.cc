@@ -82,7 +82,6 @@ absl::Status PeerMessages::Match(OutgoingPair& pair) {
 
 absl::Status PeerMessages::Poll(std::vector<OpenMessage>& done, bool* moved) {
   MCCS_RETURN_IF_ERROR(PollIncoming(done, moved));
-  *moved |= puts_.Answer();
   return PollOutgoing(done, moved);
 }
 
@@ -165,6 +164,7 @@ PeerMessages::Receive* PeerMessages::Find(const MessageTag& tag, uint32_t bytes)
 absl::Status PeerMessages::PollOutgoing(std::vector<OpenMessage>& done, bool* moved) {
   std::deque<MessageTag>& announcements = outbox_.announcements;
   while (!announcements.empty() && Post({}, announcements.front(), nullptr)) {
+    if (announcements.front().kind == MessageTag::Kind::kWindow) --outbox_.answers;
     announcements.pop_front();
     *moved = true;
   }

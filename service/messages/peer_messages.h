@@ -49,6 +49,8 @@ class PeerMessages final : private SliceSink {
   // A call of a local rank whose other end is on the peer. kFailedPrecondition: the calls do not
   // fit together.
   absl::Status Add(const OpenMessage& message);
+  // A rank of this host has opened or closed a window, or has left. True when that moved anything.
+  bool WindowsChanged() { return puts_.Answer(); }
   // Moves bytes; the messages that are complete are appended to `done`. An error ends the
   // communicator: kFailedPrecondition as above, kDataLoss when the peer breaks the protocol.
   absl::Status Poll(std::vector<OpenMessage>& done, bool* moved);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -12,7 +13,8 @@ namespace {
 
 // Windows of the peer that are remembered; others are asked for again.
 constexpr size_t kMaxKnownWindows = 4096;
-// Questions of the peer that wait for our ranks' registrations.
+// Questions of the peer that wait for our ranks' registrations, or whose answers wait for its lane.
+// It asks once for what a pair of ranks waits for.
 constexpr size_t kMaxAsks = size_t{1} << 16;
 // The amount of a kWindow that is no more.
 constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
@@ -38,7 +40,7 @@ WindowPart PartOf(const PeerPuts::Slice& slice) {
 absl::Status PeerPuts::Add(const OpenMessage& call) {
   Pair& pair = outgoing_[call.pair];
   pair.calls.push_back(call);
-  return Start(pair);
+  return pair.calls.size() == 1 ? Start(pair) : absl::OkStatus();
 }
 
 absl::Status PeerPuts::Posted(const OpenMessage& call) {
@@ -53,8 +55,12 @@ absl::Status PeerPuts::Start(Pair& pair) {
   const OpenMessage& call = pair.calls.front();
   if (call.bytes() > 0) {
     const PostedMessage& put = *call.call;
-    const WindowView view = LookAt(call.pair, put.window);
-    if (view.state == WindowView::State::kNotYet) return absl::OkStatus();
+    Known& known = LookAt(call.pair, put.window);
+    const WindowView view = known.view;
+    if (view.state == WindowView::State::kNotYet) {
+      known.waiting.push_back(call.pair);
+      return absl::OkStatus();
+    }
     if (view.state == WindowView::State::kGone) {
       return absl::FailedPreconditionError(
           absl::StrCat(Describe(call), ": window #", put.window, " of that rank is deregistered"));
@@ -70,17 +76,19 @@ absl::Status PeerPuts::Start(Pair& pair) {
   return absl::OkStatus();
 }
 
-const WindowView& PeerPuts::LookAt(const RankPair& pair, uint64_t window) {
-  if (windows_.size() >= kMaxKnownWindows) {
+PeerPuts::Known& PeerPuts::LookAt(const RankPair& pair, uint64_t window) {
+  const WindowKey key{pair.destination, window};
+  if (answered_ >= kMaxKnownWindows && !windows_.contains(key)) {
     absl::erase_if(windows_, [](const auto& known) { return !known.second.asked; });
+    answered_ = 0;
   }
-  const auto [known, fresh] = windows_.try_emplace(WindowKey{pair.destination, window});
+  const auto [known, fresh] = windows_.try_emplace(key);
   if (fresh) {
     known->second.asked = true;
     outbox_.announcements.push_back(
         {.kind = MessageTag::Kind::kAskWindow, .pair = pair, .number = window});
   }
-  return known->second.view;
+  return known->second;
 }
 
 // ---- What comes ---------------------------------------------------------------------------------
@@ -135,7 +143,7 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
 }
 
 absl::Status PeerPuts::HearAsk(const MessageTag& tag) {
-  if (!options_.may_come(tag.pair) || asks_.size() >= kMaxAsks) {
+  if (!options_.may_come(tag.pair) || asks_.size() + outbox_.answers >= kMaxAsks) {
     return Broken(tag, "it asks for a window that is not on this host, or for too many");
   }
   if (!AnswerOne(tag)) asks_.push_back(tag);
@@ -156,6 +164,7 @@ bool PeerPuts::AnswerOne(const MessageTag& ask) {
   answer.kind = MessageTag::Kind::kWindow;
   answer.amount = view.state == WindowView::State::kOpen ? view.bytes : kGoneBytes;
   outbox_.announcements.push_back(answer);
+  ++outbox_.answers;
   return true;
 }
 
@@ -165,12 +174,12 @@ absl::Status PeerPuts::HearWindow(const MessageTag& tag) {
     return Broken(tag, "it tells of a window that nobody asked for");
   }
   const bool gone = tag.amount == kGoneBytes;
-  known->second = {.asked = false,
-                   .view = {.state = gone ? WindowView::State::kGone : WindowView::State::kOpen,
-                            .bytes = gone ? 0 : tag.amount}};
-  for (auto& [pair, calls] : outgoing_) {
-    if (pair.destination == tag.pair.destination) MCCS_RETURN_IF_ERROR(Start(calls));
-  }
+  const std::vector<RankPair> waiting = std::exchange(known->second.waiting, {});
+  known->second.asked = false;
+  known->second.view = {.state = gone ? WindowView::State::kGone : WindowView::State::kOpen,
+                        .bytes = gone ? 0 : tag.amount};
+  ++answered_;
+  for (const RankPair& pair : waiting) MCCS_RETURN_IF_ERROR(Start(outgoing_[pair]));
   return absl::OkStatus();
 }
 

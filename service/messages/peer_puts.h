@@ -64,7 +64,8 @@ class PeerPuts {
   absl::Status Hear(const Slice& slice);
   // Where the payload of the arriving slice goes; nothing: in its slot, and Hear says why.
   bool Place(const Slice& slice, std::vector<MemRef>& pieces);
-  // Answers what the peer has asked and our ranks have registered since. True when it did.
+  // Answers what the peer has asked and our ranks have registered, or will not any more, since
+  // they were asked. True when it did. For when a window or a rank has come or gone.
   bool Answer();
 
   // Appends the call of each pair that waits for its window.
@@ -78,6 +79,7 @@ class PeerPuts {
   struct Known {
     bool asked = false;  // and not answered
     WindowView view;
+    std::vector<RankPair> waiting;  // whose front calls need the answer
   };
   struct Pair {
     std::deque<OpenMessage> calls;
@@ -92,7 +94,7 @@ class PeerPuts {
   // Hands the pair's front call out, if it can go.
   absl::Status Start(Pair& pair);
   // Nothing known yet: asks.
-  const WindowView& LookAt(const RankPair& pair, uint64_t window);
+  Known& LookAt(const RankPair& pair, uint64_t window);
   absl::Status HearPayload(const Slice& slice);
   absl::Status HearAsk(const MessageTag& tag);
   absl::Status HearWindow(const MessageTag& tag);
@@ -102,6 +104,7 @@ class PeerPuts {
   Outbox& outbox_;
   absl::flat_hash_map<RankPair, Pair> outgoing_;
   absl::flat_hash_map<WindowKey, Known> windows_;
+  size_t answered_ = 0;           // of them
   std::vector<MessageTag> asks_;  // of the peer, not answered
   std::deque<Arriving> arriving_;
 };

@@ -5,36 +5,41 @@
 namespace mccs {
 
 absl::Status SignalCounts::Count(const RankPair& pair, uint32_t signal) {
-  ++come_ever_[pair];
-  const Key key{pair, signal};
-  ++come_[key];
-  Serve(key);
-  if (come_.size() <= kMaxCounters) return absl::OkStatus();
+  Pair& counted = pairs_[pair];
+  ++counted.come_ever;
+  if (++counted.come[signal] == 1) ++counters_;
+  Serve(counted, signal);
+  if (counters_ <= kMaxCounters) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("signals under more than ", kMaxCounters,
                    " pairs of ranks and signal indices wait to be waited for (ncclWaitSignal)"));
 }
 
 void SignalCounts::Wait(const OpenMessage& wait) {
-  const Key key{wait.pair, wait.call->signal};
-  waits_[key].push_back(wait);
-  Serve(key);
+  Pair& pair = pairs_[wait.pair];
+  const uint32_t signal = wait.call->signal;
+  pair.waits.emplace(wait.number, wait);
+  pair.by_signal.emplace(signal, wait.number);
+  Serve(pair, signal);
 }
 
-void SignalCounts::Serve(const Key& key) {
-  const auto waits = waits_.find(key);
-  if (waits == waits_.end()) return;
-  const auto come = come_.find(key);
-  uint64_t left = come == come_.end() ? 0 : come->second;
-  while (!waits->second.empty() && waits->second.front().call->awaited <= left) {
-    left -= waits->second.front().call->awaited;
-    complete_.push_back(waits->second.front());
-    waits->second.pop_front();
+void SignalCounts::Serve(Pair& pair, uint32_t signal) {
+  const auto come = pair.come.find(signal);
+  uint64_t left = come == pair.come.end() ? 0 : come->second;
+  auto next = pair.by_signal.lower_bound({signal, 0});
+  while (next != pair.by_signal.end() && next->first == signal) {
+    const auto wait = pair.waits.find(next->second);
+    if (wait->second.call->awaited > left) break;
+    left -= wait->second.call->awaited;
+    complete_.push_back(wait->second);
+    pair.waits.erase(wait);
+    next = pair.by_signal.erase(next);
   }
-  if (waits->second.empty()) waits_.erase(waits);
-  if (come == come_.end()) return;
+  if (come == pair.come.end()) return;
   come->second = left;
-  if (left == 0) come_.erase(come);
+  if (left > 0) return;
+  pair.come.erase(come);
+  --counters_;
 }
 
 bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
@@ -45,17 +50,18 @@ bool SignalCounts::TakeComplete(std::vector<OpenMessage>& done) {
 }
 
 void SignalCounts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {
-  for (const auto& [key, waits] : waits_) unanswered.push_back(waits.front());
+  for (const auto& [ranks, pair] : pairs_) {
+    if (!pair.waits.empty()) unanswered.push_back(pair.waits.begin()->second);
+  }
 }
 
 const OpenMessage* SignalCounts::Unanswered(Rank rank,
                                             const std::vector<MessageCount>& counts) const {
-  for (const auto& [key, waits] : waits_) {
-    if (key.pair.source != rank) continue;
-    const MessageCount* const with = CountWith(key.pair.destination, counts);
+  for (const auto& [ranks, pair] : pairs_) {
+    if (ranks.source != rank || pair.waits.empty()) continue;
+    const MessageCount* const with = CountWith(ranks.destination, counts);
     const uint64_t given = with == nullptr ? 0 : with->signals;
-    const auto come = come_ever_.find(key.pair);
-    if ((come == come_ever_.end() ? 0 : come->second) >= given) return &waits.front();
+    if (pair.come_ever >= given) return &pair.waits.begin()->second;
   }
   return nullptr;
 }

@@ -9,7 +9,8 @@
 #define MCCS_SERVICE_MESSAGES_SIGNAL_COUNTS_H_
 
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,28 +34,26 @@ class SignalCounts {
   // Appends the waits that have got what they wait for. True when there were any.
   bool TakeComplete(std::vector<OpenMessage>& done);
 
-  // Appends the oldest wait of each counter.
+  // Appends the oldest wait of each pair.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A wait for `rank`, which has given each rank as many signals as `counts` says, all of which
   // have come, and will give no more; null: there is none.
   const OpenMessage* Unanswered(Rank rank, const std::vector<MessageCount>& counts) const;
 
  private:
-  struct Key {
-    RankPair pair;
-    uint32_t signal = 0;
-    friend bool operator==(const Key&, const Key&) = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const Key& key) {
-      return H::combine(std::move(h), key.pair, key.signal);
-    }
+  // A tenant chooses how many signals of a pair it waits for at a time, so nothing that is done per
+  // turn or look walks over them.
+  struct Pair {
+    absl::flat_hash_map<uint32_t, uint64_t> come;  // by signal, less what waits took; none is 0
+    uint64_t come_ever = 0;
+    std::map<uint64_t, OpenMessage> waits;              // by number: in the order of the calls
+    std::set<std::pair<uint32_t, uint64_t>> by_signal;  // the same: signal, number
   };
-  // Completes the waits that the counter is enough for.
-  void Serve(const Key& key);
+  // Completes the waits that the signal's counter is enough for.
+  void Serve(Pair& pair, uint32_t signal);
 
-  absl::flat_hash_map<Key, uint64_t> come_;  // less what waits have taken; none is 0
-  absl::flat_hash_map<Key, std::deque<OpenMessage>> waits_;  // none is empty
-  absl::flat_hash_map<RankPair, uint64_t> come_ever_;
+  absl::flat_hash_map<RankPair, Pair> pairs_;
+  size_t counters_ = 0;  // entries of `come`, of all pairs
   std::vector<OpenMessage> complete_;
 };
 

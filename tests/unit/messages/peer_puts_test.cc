@@ -19,6 +19,7 @@ constexpr uint64_t kWindowBytes = 64;
 // A rank with one window, which is open or not.
 class WindowPort final : public RankPort {
  public:
+  uint64_t WindowChanges() const override { return 0; }
   WindowView LookAtWindow(uint64_t number) const override {
     if (number != 1) return {};
     return view;
@@ -120,6 +121,32 @@ TEST_F(PeerPutsTest, WhatLeavesTheAnnouncedWindowIsNotSent) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("put #1 of rank 0 to rank 5"));
   EXPECT_TRUE(outbox_.transfers.empty());
+}
+
+// A put behind one that waits neither asks nor goes.
+TEST_F(PeerPutsTest, MoreWindowsThanAreRememberedGetOn) {
+  constexpr uint64_t kWindows = 10'000;
+  for (uint64_t window = 1; window <= kWindows; ++window) ASSERT_TRUE(Put(8, window).ok());
+  for (uint64_t window = 1; window <= kWindows; ++window) {
+    ASSERT_EQ(outbox_.announcements.size(), window);
+    ASSERT_EQ(outbox_.announcements.back().number, window);
+    ASSERT_TRUE(HearWindow(window, kWindowBytes).ok());
+    ASSERT_EQ(outbox_.transfers.size(), 1u);
+    const OpenMessage sent = outbox_.transfers.front().message;
+    outbox_.transfers.pop_front();
+    ASSERT_TRUE(puts_.Posted(sent).ok());
+  }
+}
+
+TEST_F(PeerPutsTest, APeerThatAsksAndDoesNotListenIsRefused) {
+  const PeerPuts::Slice ask = {
+      .tag = {.kind = MessageTag::Kind::kAskWindow, .pair = {kTheirs, kOurs}, .number = 1}};
+  absl::Status status;
+  size_t asked = 0;
+  for (; status.ok() && asked < 1'000'000; ++asked) status = puts_.Hear(ask);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_LT(asked, 100'000u);
+  EXPECT_LT(outbox_.announcements.size(), 100'000u);
 }
 
 TEST_F(PeerPutsTest, APayloadFindsItsPlaceAndItsWindowIsHeldUntilItLanded) {

@@ -91,6 +91,22 @@ TEST_F(SignalCountsTest, ARankThatHasGivenAllItGaveIsWaitedForInVain) {
   EXPECT_EQ(counts_.Unanswered(kTwo, {}), nullptr);
 }
 
+// Whoever looks at what waits pays for pairs of ranks, not for signals.
+TEST_F(SignalCountsTest, OfEachPairTheOldestWaitIsUnanswered) {
+  for (uint32_t signal = 4000; signal > 0; --signal) Wait(kPair, signal, 1);
+  Wait({kTwo, kOne}, 7, 1);
+  const auto unanswered = [&] {
+    std::vector<OpenMessage> waits;
+    counts_.AddUnanswered(waits);
+    std::vector<uint64_t> numbers;
+    for (const OpenMessage& wait : waits) numbers.push_back(wait.number);
+    return numbers;
+  };
+  EXPECT_THAT(unanswered(), testing::UnorderedElementsAre(1, 4001));
+  Count(kPair, 4000, 1);
+  EXPECT_THAT(unanswered(), testing::UnorderedElementsAre(2, 4001));
+}
+
 TEST_F(SignalCountsTest, ARankThatGaveNothingIsWaitedForInVain) {
   Wait(kPair, 0, 1);
   EXPECT_NE(counts_.Unanswered(kOne, {}), nullptr);
