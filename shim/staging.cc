@@ -79,12 +79,14 @@ void StagedGroup::Clear() {
 }
 
 uint32_t StagedGroup::UseOf(const Call& call) {
+  // By the key, which names the block: one stream may have two handles (0 and cudaStreamLegacy).
+  const uint64_t key = KeyOf(call);
   for (uint32_t i = 0; i < uses_.size(); ++i) {
-    if (uses_[i].comm == call.comm && uses_[i].stream == call.stream) return i;
+    if (uses_[i].comm == call.comm && uses_[i].need.key == key) return i;
   }
   uses_.push_back({.comm = call.comm,
                    .stream = call.stream,
-                   .need = {.key = KeyOf(call), .bytes = 0, .captured = call.capture != 0},
+                   .need = {.key = key, .bytes = 0, .captured = call.capture != 0},
                    .block = nullptr,
                    .ref = {}});
   return static_cast<uint32_t>(uses_.size() - 1);

@@ -240,6 +240,28 @@ void AWindowInAGroup(Test& t) {
   t.Destroy(comm);
 }
 
+// NULL and cudaStreamLegacy are one stream; each call of the group has a result of its own.
+void TwoNamesOfTheLegacyStreamInOneGroup(Test& t) {
+  ncclComm_t comm = t.World();
+  cudaStream_t names[] = {nullptr, cudaStreamLegacy};
+  void* memory = nullptr;
+  CUDA_OK(t, cudaHostAlloc(&memory, 4 * kBytes, cudaHostAllocDefault));
+  std::vector<IntBuffer> buffers;
+  for (int i = 0; i < 4; ++i) {
+    buffers.emplace_back(t, static_cast<int32_t*>(memory) + i * kCount, kCount, nullptr).Fill(i);
+  }
+  NCCL_OK(t, ncclGroupStart());
+  for (cudaStream_t stream : names) {
+    const size_t pair = stream == nullptr ? 0 : 2;
+    NCCL_OK(t, ncclAllReduce(buffers[pair].data(), buffers[pair + 1].data(), kCount, ncclInt32,
+                             ncclSum, comm, stream));
+  }
+  NCCL_OK(t, ncclGroupEnd());
+  buffers[1].Expect(0, "the sum on NULL");
+  buffers[3].Expect(2 * t.size(), "the sum on cudaStreamLegacy");
+  CUDA_OK(t, cudaFreeHost(memory));
+}
+
 // Ranks need not use the same kind of memory.
 void KindsMixInOneOperation(Test& t) {
   ncclComm_t comm = t.World();
@@ -273,6 +295,7 @@ void AddMemoryTests(TestTable* table) {
   memory("one_allocation_for_send_one_for_receive", OneAllocationForSendOneForReceive);
   memory("freed_and_reused_addresses", FreedAndReusedAddresses);
   memory("allocations_come_and_go", AllocationsComeAndGo);
+  memory("two_names_of_the_legacy_stream_in_one_group", TwoNamesOfTheLegacyStreamInOneGroup);
   memory("kinds_mix_in_one_operation", KindsMixInOneOperation, 2);
   registration("register_and_deregister", Registration);
   registration("of_a_part", RegistrationOfAPart);

@@ -151,6 +151,21 @@ TEST_F(Staging, EachCallOfAGroupHasItsOwnPiece) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kRegisterBuffer), 1);
 }
 
+// NULL and cudaStreamLegacy are one stream, and so share its memory.
+TEST_F(Staging, TwoNamesOfOneStreamInAGroupHaveTheirOwnPieces) {
+  MakeRanks(1);
+  CUstream names[] = {nullptr, CU_STREAM_LEGACY};
+  int* send = Pool({1, 2, 3, 4});
+  int* recv = Pool({0, 0, 0, 0});
+  ncclGroupStart();
+  for (int i = 0; i < 4; ++i) {
+    ncclAllReduce(send + i, recv + i, 1, ncclInt, ncclSum, comms_[0], names[i % 2]);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << LastError();
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_THAT(Read(recv, 4), ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(Staging, AStreamKeepsItsMemoryAndAnotherGetsItsOwn) {
   MakeRanks(1);
   CUstream streams[] = {Stream(), Stream()};
