@@ -1,7 +1,6 @@
 #include "shim/virtual_ranges.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <iterator>
 #include <optional>
@@ -25,8 +24,14 @@ constexpr std::chrono::milliseconds kFreeTime{20};
 constexpr size_t kMostAsked = 32;
 // One new chunk looks for so many others that were unmapped unseen.
 constexpr int kCheckedPerChunk = 8;
+// Windows begin and end at multiples of it, as CUDA's mappings do.
+constexpr uint64_t kWindowUnit = 2 * kMiB;
 // Where the driver does not say how much memory a GPU has.
 constexpr uint64_t kUnknownDeviceBytes = 128 * kGiB;
+
+absl::Status NothingAt(uint64_t address) {
+  return absl::InvalidArgumentError(absl::StrCat("nothing is mapped at 0x", absl::Hex(address)));
+}
 
 }  // namespace
 
@@ -39,7 +44,8 @@ VirtualRanges::Window* VirtualRanges::WindowOf(const AddressRange& use) const {
   return nullptr;
 }
 
-// PyTorch reserves 9/8 of the GPU's memory for a segment: as much lies on either side.
+// PyTorch reserves 9/8 of the GPU's memory for a segment: as much lies on either side. No more: a
+// tenant's windows are counted with what they reserve.
 uint64_t VirtualRanges::WindowBytes(const AddressRange& use) const {
   int device = 0;
   size_t device_bytes = 0;
@@ -50,14 +56,27 @@ uint64_t VirtualRanges::WindowBytes(const AddressRange& use) const {
     device_bytes = kUnknownDeviceBytes;
   }
   const uint64_t segment = std::max<uint64_t>(device_bytes + device_bytes / 8, use.bytes);
-  return 2 * std::bit_ceil(segment);
+  return 2 * (segment / kWindowUnit + 2) * kWindowUnit;  // a use may begin within a unit
+}
+
+// What has nothing mapped to it is the daemon's again: it counts against the tenant's share.
+void VirtualRanges::CloseEmptyWindows() {
+  std::erase_if(windows_, [&](const std::unique_ptr<Window>& window) {
+    DropLeft(*window);
+    if (!window->chunks.empty() || !window->leaving.empty()) return false;
+    wire::ReleaseBuffer message{};
+    message.buffer_id = window->id;
+    if (const auto request = client_.Send(message); request.ok()) client_.Forget(*request);
+    return true;
+  });
 }
 
 absl::StatusOr<VirtualRanges::Window*> VirtualRanges::OpenWindow(const AddressRange& use) {
+  CloseEmptyWindows();
   auto window = std::make_unique<Window>();
   window->range.bytes = WindowBytes(use);
   const uint64_t half = window->range.bytes / 2;
-  const uint64_t middle = use.base / (2 * kMiB) * (2 * kMiB);
+  const uint64_t middle = use.base / kWindowUnit * kWindowUnit;
   window->range.base = middle > half ? middle - half : 0;
   wire::ReserveRange message{};
   message.bytes = window->range.bytes;
@@ -106,6 +125,7 @@ absl::StatusOr<VirtualRanges::Found> VirtualRanges::Resolve(const AddressRange& 
   Found found;
   Window* window = WindowOf(use);
   if (window == nullptr) {
+    MCCS_RETURN_IF_ERROR(CheckMapped(use));
     absl::StatusOr<Window*> opened = OpenWindow(use);
     if (!opened.ok() && client_.dead()) return opened.status();
     if (!opened.ok()) found.refusal = std::string(opened.status().message());
@@ -120,6 +140,20 @@ absl::StatusOr<VirtualRanges::Found> VirtualRanges::Resolve(const AddressRange& 
   return found;
 }
 
+// Nothing is reserved for a count that is wrong, and nothing staged.
+absl::Status VirtualRanges::CheckMapped(const AddressRange& use) const {
+  for (uint64_t at = use.base; at < use.end();) {
+    const std::optional<AddressRange> extent = ExtentOf(driver_, at);
+    if (!extent || !extent->Contains(at)) return NothingAt(at);
+    if (KindOf(driver_, at) != MemoryKind::kVirtual) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("what is at 0x", absl::Hex(at), " is no virtual memory"));
+    }
+    at = extent->end();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, Found& found) {
   found.id = window.id;
   found.offset = use.base - window.range.base;
@@ -128,9 +162,7 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
   auto it = FirstBeyond(window, use.base);
   for (uint64_t at = use.base; at < end;) {
     const std::optional<unsigned long long> cuda_id = BufferIdOf(driver_, at);
-    if (!cuda_id) {
-      return absl::InvalidArgumentError(absl::StrCat("nothing is mapped at 0x", absl::Hex(at)));
-    }
+    if (!cuda_id) return NothingAt(at);
     AddressRange chunk;
     Chunk* known = nullptr;
     if (it != window.chunks.end() && it->first <= at && it->second.cuda_id == *cuda_id) {
@@ -139,10 +171,7 @@ absl::Status VirtualRanges::MapMissing(Window& window, const AddressRange& use, 
       ++it;
     } else {
       const std::optional<AddressRange> extent = ExtentOf(driver_, at);
-      if (!extent) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("CUDA knows no mapping at 0x", absl::Hex(at)));
-      }
+      if (!extent || !extent->Contains(at)) return NothingAt(at);
       chunk = *extent;
       MCCS_ASSIGN_OR_RETURN(known, Add(window, chunk, *cuda_id, found));
       it = window.chunks.upper_bound(at);
@@ -278,6 +307,7 @@ void VirtualRanges::LetGoOf(Chooser chosen) {
     DropLeft(*window);
     TakeOut(*window, window->range, chosen, nullptr);
   }
+  CloseEmptyWindows();
 }
 
 // What a program unmaps where nobody sees it stays bounded by what it maps.

@@ -5,7 +5,7 @@
 // (one mapping of ours) that lies in the window is mapped at the same place in the daemon's, so a
 // buffer over several chunks is one piece there too. Addresses cost nothing: a window is centred
 // where it is first used, and so large that a segment grows within it. What is mapped stays so when
-// a segment grows.
+// a segment grows. A window with nothing left in it ends when leases do, or when another begins.
 //
 //        window.start                                                    + window.bytes
 //   ours      |......[chunk][chunk][chunk]..........[chunk]..................|
@@ -96,9 +96,11 @@ class VirtualRanges {
   Window* WindowOf(const AddressRange& use) const;
   absl::StatusOr<Window*> OpenWindow(const AddressRange& use);
   uint64_t WindowBytes(const AddressRange& use) const;
+  void CloseEmptyWindows();
   static Chunks::iterator FirstBeyond(Window& window, uint64_t address);
 
   // Steps of Resolve.
+  absl::Status CheckMapped(const AddressRange& use) const;
   absl::Status MapMissing(Window& window, const AddressRange& use, Found& found);
   absl::StatusOr<Chunk*> Add(Window& window, const AddressRange& chunk, unsigned long long cuda_id,
                              Found& found);

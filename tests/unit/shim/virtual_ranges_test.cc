@@ -1,4 +1,5 @@
 // Virtual memory that is shared chunk by chunk: what the daemon is told, and when.
+#include "shim/process.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -116,6 +117,42 @@ TEST_F(VirtualRanges, ARangeWithAGapIsRefused) {
   EXPECT_EQ(ncclAllReduce(data, data, kInts + 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
   SumInPlace(segment_, kChunk, 1);
+}
+
+TEST_F(VirtualRanges, ABadCountReservesNothing) {
+  MakeRanks(1);
+  fake_cuda::Map(segment_, kChunk);
+  auto* data = reinterpret_cast<int*>(segment_);
+  for (const size_t count : {kInts + 1, size_t{1} << 44, size_t{1} << 61}) {
+    EXPECT_EQ(ncclAllReduce(data, data, count, ncclInt, ncclSum, comms_[0], nullptr),
+              ncclInvalidArgument);
+    EXPECT_THAT(LastError(), HasSubstr("nothing is mapped at"));
+  }
+  EXPECT_EQ(Count(MessageKind::kReserveRange), 0);
+}
+
+TEST_F(VirtualRanges, ABadCountIsRefusedWhereTheDaemonReservesNothing) {
+  MakeRanks(1);
+  fake_cuda::Map(segment_, kChunk);
+  daemon_.RefuseWith(wire::ErrorClass::kSystem);
+  auto* data = reinterpret_cast<int*>(segment_);
+  EXPECT_EQ(ncclAllReduce(data, data, kInts + 1, ncclInt, ncclSum, comms_[0], nullptr),
+            ncclInvalidArgument);
+  EXPECT_THAT(LastError(), HasSubstr("nothing is mapped at"));
+}
+
+TEST_F(VirtualRanges, AddressesThatNothingIsMappedInAreGivenBack) {
+  MakeRanks(1);
+  for (int i = 0; i < 4; ++i) {
+    // More than the daemon reserves at a time lies between one and the next.
+    std::byte* const far = fake_cuda::Reserve(size_t{8} << 30);
+    fake_cuda::Map(far, kChunk);
+    Sum(far, kChunk, i);
+    shim::Process::LetGo({reinterpret_cast<uintptr_t>(far), kChunk});
+    fake_cuda::Unmap(far);
+  }
+  EXPECT_EQ(Count(MessageKind::kReserveRange), 4);
+  EXPECT_EQ(Count(MessageKind::kReleaseBuffer), 3);
 }
 
 TEST_F(VirtualRanges, WhatWasUnmappedUnseenIsForgotten) {
