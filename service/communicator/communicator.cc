@@ -59,10 +59,9 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
 bool Communicator::LeaveTheDrained() {
   if (draining_.empty() || loop_->running()) return false;
   bool moved = false;
-  absl::Status bad;
   for (const Draining& draining : std::exchange(draining_, {})) {
     const auto front = draining.port->Front();
-    if (!front.ok()) bad = front.status();
+    moved |= !front.ok();  // The loop will find it, and fail.
     if (!front.ok() || *front != nullptr || draining.port->HasMessages() ||
         draining.port->HasCaptured()) {
       draining_.push_back(draining);
@@ -73,9 +72,7 @@ bool Communicator::LeaveTheDrained() {
     LeaveNow(*local, draining.why, /*in_order=*/true);
     moved = true;
   }
-  // A stream waits for the call of a bad record all the same.
-  if (!bad.ok()) Fail(bad);
-  return moved || !bad.ok();
+  return moved;
 }
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_order) {

@@ -81,7 +81,7 @@ class RankPort {
   virtual ~RankPort() = default;
 
   // The oldest collective that is not complete; null when there is none. An error is a record that
-  // cannot be served: the tenant's fault.
+  // cannot be served: the tenant's fault. It stays.
   // LIFETIME: the operation and its buffers until Complete(), or until LetGo().
   virtual absl::StatusOr<const PostedOperation*> Front() = 0;
   // The streams have reached the call: its inputs are there. REQUIRES: Front() gave a call.

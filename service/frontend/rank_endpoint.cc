@@ -77,6 +77,11 @@ void RankEndpoint::SignalIfDone() {
 }
 
 absl::Status RankEndpoint::Advance() {
+  if (refusal_.ok()) refusal_ = TakeRecords();
+  return refusal_;
+}
+
+absl::Status RankEndpoint::TakeRecords() {
   wire::WorkRecord record;
   while (!front_.has_value() && (group_open_ || messages_.empty())) {
     MCCS_ASSIGN_OR_RETURN(const bool taken, TakeRecord(&record));

@@ -101,8 +101,9 @@ class RankEndpoint final : public RankPort {
   RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
                SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
-  // Takes records up to the next collective, or to the end of the group.
+  // Takes records up to the next collective, or to the end of the group; none behind a bad one.
   absl::Status Advance();
+  absl::Status TakeRecords();
   absl::StatusOr<bool> TakeRecord(wire::WorkRecord* record);
   absl::Status AddFence(const wire::WorkRecord& record);
   absl::Status Accept(const wire::WorkRecord& record);
@@ -120,6 +121,7 @@ class RankEndpoint final : public RankPort {
   uint64_t taken_ = 0;       // records
   uint64_t sequence_ = 0;    // of the last call taken
   bool group_open_ = false;  // more of its group is to come
+  absl::Status refusal_;     // of a record: it was taken, and nobody shall miss that it was bad
   std::optional<HeldCollective> front_;
   std::deque<HeldMessage> messages_;  // of the group at the front; addresses stay
   size_t taken_messages_ = 0;

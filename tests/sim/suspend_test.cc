@@ -1,4 +1,5 @@
 // What the daemons hold for a communicator that is suspended.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -73,6 +74,19 @@ TEST_F(SimSuspend, WorkThatIsPostedIsDoneFirst) {
   for (int r = 0; r < 3; ++r) Suspend(r);
   EXPECT_GT(Resident(), then - static_cast<int64_t>(kMiB))
       << "it was given back with the last work";
+}
+
+// The daemon reads the message before it looks for new work.
+TEST_F(SimSuspend, ABadCallRightBeforeFailsLikeAnyOther) {
+  Suspend(0);
+  SimCall bad = job_.CallOf(1, OpKind::kAllReduce, kCount);
+  bad.send.id += 1'000'000;
+  job_.tenant(1).Post(job_.rank(1), bad);
+  Suspend(1);
+  for (int r = 0; r < 3; ++r) {
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec)) << "rank " << r;
+    EXPECT_THAT(job_.rank(r).failure(), testing::HasSubstr("rank 1, call #2"));
+  }
 }
 
 // Host 1 resumes first and sends while host 0 has not: what comes there is kept.
