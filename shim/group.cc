@@ -21,7 +21,7 @@ Group::Outcome Group::End() {
   outcome.status = std::exchange(error_, absl::OkStatus());
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
   if (outcome.status.ok()) outcome.status = work_.Submit();
-  if (outcome.status.ok()) outcome.status = RunLeaving();
+  if (outcome.status.ok()) RunLeaving();
   Clear();
   return outcome;
 }
@@ -35,6 +35,7 @@ absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   absl::StatusOr<std::optional<double>> estimate = std::optional<double>();
   if (!error.ok()) estimate = error;
   if (error.ok() && wanted) estimate = work_.EstimateUs();
+  if (error.ok()) RunLeaving();
   Clear();
   return estimate;
 }
@@ -50,6 +51,10 @@ void Group::Clear() {
   for (InitJob& job : inits_) job.Drop();
   inits_.clear();
   work_.Clear();
+  // The group has failed. Who is on the way out already goes on.
+  for (CommRef& comm : leaving_) {
+    if (!comm->finalized_or_finalizing()) comm->Abort();
+  }
   leaving_.clear();
 }
 
@@ -122,17 +127,16 @@ absl::Status Group::Finish(InitJob& job) {
   return joined;
 }
 
-absl::Status Group::RunLeaving() {
-  absl::Status first_error;
-  for (CommRef& comm : leaving_) {
+void Group::RunLeaving() {
+  std::vector<CommRef> leaving = std::exchange(leaving_, {});
+  for (CommRef& comm : leaving) {
     // One that failed, or never came to work, has nothing to flush.
     if (!comm->finalized_or_finalizing() && !comm->BeginFinalize().ok()) comm->Abort();
   }
-  for (CommRef& comm : leaving_) {
+  for (CommRef& comm : leaving) {
     // What failed while it was flushed was told by ncclCommGetAsyncError; leaving succeeds.
     (void)comm->AwaitFinalized();
   }
-  return first_error;
 }
 
 ncclResult_t GroupOfCall::Finish(const absl::Status& status) {

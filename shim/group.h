@@ -3,7 +3,8 @@
 // State is per thread and nests; the outermost end acts, in this order: all inits together, then
 // the work of all communicators together, then the communicators that leave. A call outside any
 // group is a group of one. The first error is remembered; with one, the outermost end drops all
-// that was queued and returns it.
+// that was queued and returns it. A communicator that was to leave is aborted then: its handle is
+// gone, so nobody else could end it.
 #ifndef MCCS_SHIM_GROUP_H_
 #define MCCS_SHIM_GROUP_H_
 
@@ -34,9 +35,10 @@ class Group {
     bool in_progress = false;
   };
   Outcome End();
-  // Ends one level. At the outermost one drops everything and says how many microseconds the
-  // operations would have taken; nothing at an inner one, or where it is not wanted. Errors: what
-  // the calls met, or the daemon's. Asks the daemon once for each operation.
+  // Ends one level. At the outermost one drops inits and operations, and says how many microseconds
+  // the operations would have taken; nothing at an inner one, or where it is not wanted. Errors:
+  // what the calls met, or the daemon's. Asks the daemon once for each operation. Communicators
+  // that are to leave do leave: their handles are gone.
   absl::StatusOr<std::optional<double>> SimulateEnd(bool wanted);
   // Ends all levels, drops everything, and says how many levels there were.
   int Abandon();
@@ -77,9 +79,11 @@ class Group {
     void Drop();
   };
 
+  Group() = default;
+
   absl::Status RunInits(bool* in_progress);
   absl::Status Finish(InitJob& job);
-  absl::Status RunLeaving();
+  void RunLeaving();
   void Clear();
 
   int depth_ = 0;

@@ -163,6 +163,33 @@ void HandlesThatWereDestroyed(Test& t) {
   Works(t, t.World());
 }
 
+// Nobody has the communicator's handle any more, so the group's end has to end it: the other ranks
+// hear of it and do not wait for ever.
+void ADestroyInAGroupThatFails(Test& t) {
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, kCount, stream, /*sent=*/1);
+  if (t.is_root()) {
+    NCCL_OK(t, ncclGroupStart());
+    t.Destroy(comm);
+    NCCL_RETURNS(t, ncclInvalidArgument, SumInto(buffers, comm, stream));
+    NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
+  } else {
+    EXPECT_THAT(t, SumInto(buffers, comm, stream) != ncclInvalidArgument, "a call that is right");
+    ncclResult_t state = ncclSuccess;
+    t.Until(
+        [&] {
+          NCCL_OK(t, ncclCommGetAsyncError(comm, &state));
+          return state != ncclSuccess;
+        },
+        "the end of a communicator that rank 0 has left");
+    t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
+    t.Abort(comm);
+  }
+  t.Barrier();
+  Works(t, t.World());
+}
+
 void AnIdThatNobodyMade(Test& t) {
   ncclUniqueId id{};
   ncclComm_t comm = nullptr;
@@ -184,6 +211,7 @@ void AddBeyondNcclTests(TestTable* table) {
   add("buffers_that_are_too_small", BuffersThatAreTooSmall);
   add("buffers_that_were_freed", BuffersThatWereFreed);
   add("handles_that_were_destroyed", HandlesThatWereDestroyed);
+  add("a_destroy_in_a_group_that_fails", ADestroyInAGroupThatFails, 2);
   add("an_id_that_nobody_made", AnIdThatNobodyMade);
 }
 
