@@ -321,16 +321,16 @@ struct ReleaseCapture {
   uint32_t reserved;
 };
 
-// The next window of this rank: the n-th that it registers has number n, as on all other ranks of
-// the communicator, whose calls are in the same order. Its memory is looked up at each put, so
-// whoever takes the buffer back is not held up by the window.
+// The next window of this rank: its n-th registration has number n, as on all other ranks of the
+// communicator, whose calls are in the same order; one that fails has its number, too. The memory
+// is looked up at each put, so whoever takes the buffer back is not held up by the window.
 struct RegisterWindow {
   static constexpr MessageKind kKind = MessageKind::kRegisterWindow;
   MessageHeader header;
   uint32_t comm_handle;
   uint32_t reserved;
   uint64_t number;  // from 1
-  uint64_t bytes;
+  uint64_t bytes;    // 0: the rank could not register it
   BufferRef memory;  // id 0: the daemon cannot map it, so puts into it fail
 };
 static_assert(sizeof(RegisterWindow) == 56);

@@ -80,14 +80,34 @@ absl::StatusOr<wire::BufferRef> PlaceOf(Communicator& comm, const char* function
   return found.place.staged ? wire::BufferRef{} : found.place.ref;
 }
 
-absl::Status TellOfWindow(Communicator& comm, const char* function, const Range& range,
-                          uint64_t number) {
+// Nobody waits for the answer.
+template <typename Message>
+void SendAlone(Communicator& comm, const Message& message) {
+  DaemonClient& daemon = *comm.session()->client;
+  if (const auto sent = daemon.Send(message); sent.ok()) daemon.Forget(*sent);
+}
+
+// The daemon hears of the number in any case, so that it and the other ranks stay in step.
+absl::Status OpenWindow(Communicator& comm, const char* function, const Range& range,
+                        uint64_t number) {
   wire::RegisterWindow message{};
   message.comm_handle = comm.handle();
   message.number = number;
+  const absl::StatusOr<wire::BufferRef> place = PlaceOf(comm, function, range);
+  if (!place.ok()) {
+    SendAlone(comm, message);
+    return place.status();
+  }
   message.bytes = range.bytes;
-  MCCS_ASSIGN_OR_RETURN(message.memory, PlaceOf(comm, function, range));
-  return AskDaemon(comm, message);
+  message.memory = *place;
+  const absl::Status opened = AskDaemon(comm, message);
+  if (opened.ok()) return opened;
+  // A daemon that was slow to answer may open it yet.
+  wire::DeregisterWindow close{};
+  close.comm_handle = comm.handle();
+  close.number = number;
+  SendAlone(comm, close);
+  return opened;
 }
 
 absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* given) {
@@ -98,13 +118,12 @@ absl::Status AddWindow(ncclComm_t handle, const Range& range, ncclWindow_t* give
   MCCS_RETURN_IF_ERROR(comm->CheckUsable());
   Registrations& registrations = comm->registrations();
   std::lock_guard lock(registrations.window_mutex());
-  const uint64_t number = registrations.last_window() + 1;
+  const uint64_t number = ++registrations.last_window();
   void* const window = registrations.Add(Kind::kWindow, AddressesOf(range), number);
-  if (absl::Status told = TellOfWindow(*comm, kFunction, range, number); !told.ok()) {
+  if (absl::Status opened = OpenWindow(*comm, kFunction, range, number); !opened.ok()) {
     registrations.Remove(Kind::kWindow, window);
-    return told;
+    return opened;
   }
-  registrations.last_window() = number;
   *given = static_cast<ncclWindow_t>(window);
   return absl::OkStatus();
 }

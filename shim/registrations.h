@@ -42,7 +42,7 @@ class Registrations {
   // Held while a window gets its number and the daemon is told of it: the daemon hears of windows
   // in the order of their numbers.
   std::mutex& window_mutex() { return window_mutex_; }
-  // Windows registered so far; guarded by window_mutex().
+  // The newest window's number, of those too whose registration failed; guarded by window_mutex().
   uint64_t& last_window() { return last_window_; }
 
  private:

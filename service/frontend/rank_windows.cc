@@ -8,11 +8,13 @@
 namespace mccs {
 
 absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
-  if (request.number != last_ + 1 || request.bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("window #", request.number, " of ",
-                                                   request.bytes, " bytes: #", last_ + 1,
-                                                   " was to come, of one byte or more"));
+  if (request.number != last_ + 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window #", request.number, ": #", last_ + 1, " was to come"));
   }
+  last_ = request.number;
+  ++changes_;
+  if (request.bytes == 0) return absl::OkStatus();
   if (windows_.size() >= kMaxWindows) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the communicator has ", windows_.size(),
@@ -21,8 +23,6 @@ absl::Status RankWindows::Open(const wire::RegisterWindow& request) {
   if (request.memory.id != 0) {
     MCCS_RETURN_IF_ERROR(buffers_.Resolve(request.memory, request.bytes, 1).status());
   }
-  last_ = request.number;
-  ++changes_;
   windows_[last_] = {.memory = request.memory, .bytes = request.bytes};
   return absl::OkStatus();
 }
@@ -54,7 +54,8 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
   const auto found = windows_.find(part.number);
   if (found == windows_.end()) {
     return absl::FailedPreconditionError(
-        refused(" is deregistered: deregister a window when all puts into it have arrived"));
+        refused(" is deregistered, or its registration failed: deregister a window when all puts "
+                "into it have arrived"));
   }
   const Window& window = found->second;
   if (part.offset > window.bytes || part.bytes > window.bytes - part.offset) {

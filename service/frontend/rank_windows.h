@@ -27,13 +27,15 @@ class RankWindows {
   // LIFETIME: `buffers` outlives this.
   RankWindows(Rank rank, const BufferRegistry& buffers) : rank_(rank), buffers_(buffers) {}
 
+  // The number is taken, whatever becomes of the window: the next ones are the same windows as on
+  // the other ranks. Without bytes there is none, and puts into it fail as with one that is closed.
   // kInvalidArgument: not the next number, or a part of no buffer; kResourceExhausted.
   absl::Status Open(const wire::RegisterWindow& request);
   // kInvalidArgument: no window has this number.
   absl::Status Close(uint64_t number);
   // All are gone.
   void CloseAll();
-  // How often windows have come or gone.
+  // How often windows have come, failed to come, or gone.
   uint64_t changes() const { return changes_; }
 
   // As RankPort's.

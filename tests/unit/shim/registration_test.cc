@@ -1,6 +1,7 @@
 // Registrations and windows, and what variables ask of a call: NCCL_CHECK_POINTERS and
 // CUDA_LAUNCH_BLOCKING.
 #include <limits>
+#include <utility>
 
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -10,7 +11,9 @@ namespace mccs {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class RegistrationTest : public ShimTest {
  protected:
@@ -75,6 +78,25 @@ TEST_F(RegistrationTest, AWindowWhoseMemoryTheDaemonRefusesIsRefusedForThat) {
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclInvalidUsage);
   EXPECT_THAT(LastError(), HasSubstr("refused by the fake"));
   EXPECT_EQ(window, nullptr);
+}
+
+// The n-th window of this rank is the n-th of the others, whose registrations may have succeeded.
+TEST_F(RegistrationTest, ARegistrationThatFailsTakesItsNumber) {
+  ncclWindow_t window = nullptr;
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  EXPECT_NE(ncclCommWindowRegister(comms_[0], data_, 16, &window, 0), ncclSuccess);
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  daemon_.RefuseWindowsWith(wire::ErrorClass::kInvalidUsage);
+  EXPECT_NE(ncclCommWindowRegister(comms_[0], data_, 12, &window, 0), ncclSuccess);
+  EXPECT_EQ(window, nullptr);
+  daemon_.RefuseWindowsWith(wire::ErrorClass::kNone);
+  EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 8, &window, 0), ncclSuccess);
+  std::vector<std::pair<uint64_t, uint64_t>> numbers_and_bytes;
+  for (const wire::RegisterWindow& told : daemon_.Windows()) {
+    numbers_and_bytes.emplace_back(told.number, told.bytes);
+  }
+  EXPECT_THAT(numbers_and_bytes, ElementsAre(Pair(1, 0), Pair(2, 12), Pair(3, 8)));
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kDeregisterWindow), 1) << "#2, if it is open yet";
 }
 
 TEST_F(RegistrationTest, BadArgumentsAreNamed) {
