@@ -256,14 +256,24 @@ absl::Status Communicator::Suspend() {
     submit_side_->staging.GiveBack();
   }
   session_->staging.Trim();
-  return TellSuspended(true);
+  absl::Status told = TellSuspended(true);
+  if (!told.ok()) {
+    suspended_ = false;
+    // A daemon that was slow to answer may have done it.
+    if (const auto sent = SendSuspended(false); sent.ok()) session_->client->Forget(*sent);
+  }
+  return told;
 }
 
-absl::Status Communicator::TellSuspended(bool suspended) {
+absl::StatusOr<uint64_t> Communicator::SendSuspended(bool suspended) {
   wire::CommSuspend message{};
   message.comm_handle = handle_;
   message.suspended = suspended ? 1 : 0;
-  MCCS_ASSIGN_OR_RETURN(const uint64_t request, session_->client->Send(message));
+  return session_->client->Send(message);
+}
+
+absl::Status Communicator::TellSuspended(bool suspended) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t request, SendSuspended(suspended));
   MCCS_ASSIGN_OR_RETURN(const Reply reply, session_->client->Await(request, kAnswerTime));
   return reply.As<wire::Done>().status();
 }
@@ -275,8 +285,12 @@ uint64_t Communicator::StagingBytes() {
 
 absl::Status Communicator::Resume() {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  if (suspended_.exchange(false)) return TellSuspended(false);
-  return absl::InvalidArgumentError("the communicator is not suspended");
+  if (!suspended_.exchange(false)) {
+    return absl::InvalidArgumentError("the communicator is not suspended");
+  }
+  absl::Status told = TellSuspended(false);
+  if (!told.ok()) suspended_ = true;
+  return told;
 }
 
 void Communicator::Abort() {

@@ -105,7 +105,8 @@ class Communicator {
 
   // Operations are kFailedPrecondition until Resume. Staging memory that no work uses any more is
   // freed, and so is, once all ranks of a host have called it, what the daemon there holds for the
-  // lanes; operations take both anew. kInvalidArgument when that is so already.
+  // lanes; operations take both anew. kInvalidArgument when that is so already. After an error the
+  // communicator is as it was before.
   absl::Status Suspend();
   absl::Status Resume();
   // Bytes of the tenant's GPU memory that stage buffers of this communicator now.
@@ -190,6 +191,7 @@ class Communicator {
   // Takes a step if the answer is there.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
+  absl::StatusOr<uint64_t> SendSuspended(bool suspended);
   absl::Status TellSuspended(bool suspended);
   // Why nothing can be asked of the communicator now; ok in kReady.
   absl::Status CheckReady();

@@ -404,6 +404,21 @@ TEST_F(Offspring, ASuspendedCommunicatorIsNotUsed) {
   ExpectSum(comms_, 1);
 }
 
+TEST_F(Offspring, ASuspendOrResumeThatFailsLeavesTheCommunicatorAsItWas) {
+  MakeRanks(1);
+  constexpr int kSuspendMemory = 1;
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  EXPECT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclInvalidUsage);
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  ExpectSum(comms_, 1);
+  EXPECT_EQ(ncclCommSuspend(comms_[0], kSuspendMemory), ncclSuccess) << LastError();
+  daemon_.RefuseWith(wire::ErrorClass::kInvalidUsage);
+  EXPECT_EQ(ncclCommResume(comms_[0]), ncclInvalidUsage);
+  daemon_.RefuseWith(wire::ErrorClass::kNone);
+  EXPECT_EQ(ncclCommResume(comms_[0]), ncclSuccess) << LastError();
+  ExpectSum(comms_, 1);
+}
+
 // ---- Grow and several ids -----------------------------------------------------------------------
 
 extern "C" ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id);
