@@ -32,6 +32,9 @@ class Child {
   bool lives() const { return pid_ > 0; }
   void End() {
     if (pid_ <= 0) return;
+    // The end of the pipe alone would not do: a child that another thread forked holds it open.
+    while (write(ends_[1], "", 1) < 0 && errno == EINTR) {
+    }
     close(ends_[1]);
     close(ends_[0]);
     waitpid(pid_, nullptr, 0);
