@@ -221,6 +221,20 @@ void SeveralSplitsInOneGroup(Test& t) {
   for (ncclComm_t child : children) t.Destroy(child);
 }
 
+// What the group's end returns then is not said; that it comes back is. Its stream is free, too.
+void AnAbortWithinAGroup(Test& t) {
+  ncclComm_t world = t.World();
+  ncclComm_t comm = t.NewWorld();
+  cudaStream_t stream = t.NewStream();
+  IntBuffers buffers(t, 1000, stream, 1);
+  NCCL_OK(t, ncclGroupStart());
+  NCCL_OK(t, SumInto(buffers, comm, stream));
+  t.Abort(comm);
+  if (t.ok()) (void)ncclGroupEnd();
+  t.Wait(stream);
+  Works(t, world);
+}
+
 void SimulateEndFillsATimeAndRunsNothing(Test& t) {
   ncclComm_t comm = t.World();
   cudaStream_t stream = t.NewStream();
@@ -266,6 +280,7 @@ void AddGroupTests(TestTable* table) {
   add("collectives_and_point_to_point_together", CollectivesAndPointToPointTogether, 2);
   add("split_and_work_in_one_group", SplitAndWorkInOneGroup);
   add("several_splits_in_one_group", SeveralSplitsInOneGroup);
+  add("an_abort_within_a_group", AnAbortWithinAGroup);
   add("simulate_end_fills_a_time_and_runs_nothing", SimulateEndFillsATimeAndRunsNothing);
   add("simulate_end_needs_its_struct_initialized", SimulateEndNeedsItsStructInitialized);
 }

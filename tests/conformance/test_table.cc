@@ -19,6 +19,7 @@ TestTable ChosenTests(const Options& options) {
   AddZeroCountTests(&all);
   AddOperatorTests(&all);
   AddPointToPointTests(&all);
+  AddNewerTests(&all);
   AddOneSidedTests(&all);
   AddGraphTests(&all);
   AddMemoryTests(&all);

@@ -68,6 +68,7 @@ void AddConfigTests(TestTable* table);
 void AddZeroCountTests(TestTable* table);
 void AddOperatorTests(TestTable* table);
 void AddPointToPointTests(TestTable* table);
+void AddNewerTests(TestTable* table);
 void AddOneSidedTests(TestTable* table);
 void AddGraphTests(TestTable* table);
 void AddMemoryTests(TestTable* table);
