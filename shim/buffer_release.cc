@@ -14,8 +14,9 @@ namespace {
 // One export of a buffer looks for so many others whose memory was freed unseen: what a program
 // leaves behind stays bounded by what it uses.
 constexpr int kCheckedPerExport = 8;
-// The reader must not fill the socket: the daemon's answers would wait for it.
-constexpr size_t kMostEndedAtOnce = 64;
+// The reader asks while it reads nothing, and the daemon ends a session whose socket its answers
+// have filled: no more than so many are under way.
+constexpr size_t kMostUnanswered = 64;
 constexpr std::chrono::milliseconds kAgain{10};
 
 wire::ReleaseBuffer ReleaseOf(const ExportedBuffer& buffer) {
@@ -151,23 +152,26 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   std::erase_if(leaving_, [this](const Leaving& l) { return client_.Poll(l.request).has_value(); });
-  size_t ended = 0;
+  size_t unanswered = leaving_.size() + virtual_.CountUnanswered();
   for (auto it = entries_.begin(); it != entries_.end();) {
     const AddressRange range = it->second.buffer.range;
     if (!leases_.HasEnded(it->second.last_use, range, now)) {
       ++it;
       continue;
     }
-    if (ended == kMostEndedAtOnce) return false;
+    if (unanswered >= kMostUnanswered) return false;
     const auto request = client_.Send(ReleaseOf(it->second.buffer));
     if (!request.ok()) return true;  // The daemon is dead.
     leaving_.push_back({range, *request});
     it = entries_.erase(it);
-    ++ended;
+    ++unanswered;
   }
-  virtual_.LetGoOf([&](const AddressRange& chunk, const ExportLeases::Use& last_use) {
-    return leases_.HasEnded(last_use, chunk, now);
-  });
+  const bool all_ended = virtual_.LetGoOf(
+      [&](const AddressRange& chunk, const ExportLeases::Use& last_use) {
+        return leases_.HasEnded(last_use, chunk, now);
+      },
+      kMostUnanswered - std::min(unanswered, kMostUnanswered));
+  if (!all_ended) return false;
   leases_.RoundDone(now);
   if (entries_.empty() && leaving_.empty() && virtual_.empty()) any_ = false;
   return true;

@@ -256,8 +256,8 @@ absl::Status VirtualRanges::Collect(Window& window, Found& found) {
 // ---- Letting go ------------------------------------------------------------------------------
 
 // Neighbours go in one message.
-void VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser chosen,
-                            std::vector<uint64_t>* requests) {
+bool VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser chosen,
+                            std::vector<uint64_t>* requests, size_t most) {
   AddressRange run;
   const auto send = [&] {
     if (run.bytes == 0) return;
@@ -280,12 +280,16 @@ void VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser c
     }
     if (it->second.shared) {
       if (run.end() != chunk.base) send();
-      if (run.bytes == 0) run.base = chunk.base;
+      if (run.bytes == 0) {
+        if (most-- == 0) return false;
+        run.base = chunk.base;
+      }
       run.bytes = chunk.end() - run.base;
     }
     it = window.chunks.erase(it);
   }
   send();
+  return true;
 }
 
 bool VirtualRanges::BeginLettingGo(const AddressRange& range, Chooser chosen,
@@ -302,12 +306,23 @@ bool VirtualRanges::BeginLettingGo(const AddressRange& range, Chooser chosen,
   return requests->size() != before;
 }
 
-void VirtualRanges::LetGoOf(Chooser chosen) {
+bool VirtualRanges::LetGoOf(Chooser chosen, size_t most) {
   for (const auto& window : windows_) {
-    DropLeft(*window);
-    TakeOut(*window, window->range, chosen, nullptr);
+    const size_t before = window->leaving.size();
+    if (!TakeOut(*window, window->range, chosen, nullptr, most)) return false;
+    most -= std::min(most, window->leaving.size() - before);
   }
   CloseEmptyWindows();
+  return true;
+}
+
+size_t VirtualRanges::CountUnanswered() {
+  size_t count = 0;
+  for (const auto& window : windows_) {
+    DropLeft(*window);
+    count += window->leaving.size();
+  }
+  return count;
 }
 
 // What a program unmaps where nobody sees it stays bounded by what it maps.

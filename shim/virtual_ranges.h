@@ -62,8 +62,11 @@ class VirtualRanges {
   // requests that have to be answered first. True if there were any.
   using Chooser = absl::FunctionRef<bool(const AddressRange& chunk, const ExportLeases::Use& use)>;
   bool BeginLettingGo(const AddressRange& range, Chooser chosen, std::vector<uint64_t>* requests);
-  // The same for all there is, without anybody who waits.
-  void LetGoOf(Chooser chosen);
+  // The same for all there is, without anybody who waits, and with at most so many requests. False
+  // where some are left.
+  bool LetGoOf(Chooser chosen, size_t most);
+  // Requests of which nobody has seen the answer.
+  size_t CountUnanswered();
 
   // All that this buffer of the daemon stands for.
   std::optional<AddressRange> RangeOf(uint32_t id) const;
@@ -108,8 +111,9 @@ class VirtualRanges {
   bool IsFree(Window& window, const AddressRange& range);
   absl::Status Collect(Window& window, Found& found);
 
-  void TakeOut(Window& window, const AddressRange& range, Chooser chosen,
-               std::vector<uint64_t>* requests);
+  // Without `requests` they are kept in the window. False where `most` were not enough.
+  bool TakeOut(Window& window, const AddressRange& range, Chooser chosen,
+               std::vector<uint64_t>* requests, size_t most = SIZE_MAX);
   void ForgetUnmapped();
 
   const DriverApi& driver_;

@@ -33,6 +33,10 @@ class ExportLifetime : public ShimTest {
     }
     return Released() == count;
   }
+  // However many answers the reader gets meanwhile, which wakes it each time.
+  void WakeTheReader() {
+    for (int i = 0; i < 20; ++i) Sum(Buffer<int>({i}));
+  }
   static void LetGo(const void* memory) {
     shim::Process::LetGo({reinterpret_cast<uintptr_t>(memory), 1});
   }
@@ -147,6 +151,53 @@ TEST_F(ExportLifetime, ALeaseEndsWhatNobodyUses) {
   Sum(kept);
   EXPECT_EQ(Registered(), 3);
   EXPECT_THAT(Read(data, 1), ElementsAre(1));
+}
+
+// The daemon ends a session that does not read its answers.
+TEST_F(ExportLifetime, AFewLeasesEndAtATime) {
+  setenv("MCCS_EXPORT_LEASE", "0.3", 1);
+  MakeRanks(1);
+  daemon_.KeepSilentOn(wire::MessageKind::kReleaseBuffer);
+  for (int i = 0; i < 200; ++i) Sum(Buffer<int>({i}));
+  EXPECT_TRUE(EventuallyReleased(64));
+  WakeTheReader();
+  EXPECT_EQ(Released(), 64) << "are not answered";
+}
+
+TEST_F(ExportLifetime, AllLeasesEndInTheEnd) {
+  setenv("MCCS_EXPORT_LEASE", "0.1", 1);
+  MakeRanks(1);
+  for (int i = 0; i < 200; ++i) Sum(Buffer<int>({i}));
+  EXPECT_TRUE(EventuallyReleased(Registered()));
+}
+
+TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
+  constexpr size_t kChunk = 16 << 10;
+  constexpr size_t kRuns = 200;
+  setenv("MCCS_EXPORT_LEASE", "0.3", 1);
+  MakeRanks(1);
+  const auto unmapped = [&] { return daemon_.CountOf(wire::MessageKind::kUnmapChunks); };
+  const auto use_all = [&, segment = fake_cuda::Reserve(2 * kRuns * kChunk)](bool fresh) {
+    for (size_t i = 0; i < kRuns; ++i) {
+      std::byte* const chunk = segment + 2 * i * kChunk;
+      if (fresh) fake_cuda::Map(chunk, kChunk);
+      Sum(reinterpret_cast<int*>(chunk));
+    }
+  };
+  const auto eventually_unmapped = [&](int count) {
+    const auto end = steady_clock::now() + seconds(20);
+    while (unmapped() < count && steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return unmapped() == count;
+  };
+  use_all(true);
+  EXPECT_TRUE(eventually_unmapped(kRuns)) << "in several rounds";
+  daemon_.KeepSilentOn(wire::MessageKind::kUnmapChunks);
+  use_all(false);
+  EXPECT_TRUE(eventually_unmapped(kRuns + 64));
+  WakeTheReader();
+  EXPECT_EQ(unmapped(), kRuns + 64) << "are not answered";
 }
 
 TEST_F(ExportLifetime, ACallInAnOpenGroupKeepsWhatItNames) {
