@@ -24,13 +24,13 @@ constexpr char kHowToStart[] =
     "start it with 'systemctl start mccsd' (or 'mccs-lab up' for a cluster on one machine), or "
     "point MCCS_SOCKET at its socket";
 
-absl::Status SetTimeouts(int socket, std::chrono::milliseconds limit) {
+constexpr std::chrono::milliseconds kForever{0};  // as a time-out
+
+// `direction`: SO_RCVTIMEO or SO_SNDTIMEO.
+absl::Status SetTimeout(int socket, int direction, std::chrono::milliseconds limit) {
   const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
-  if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time)) != 0 ||
-      setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time)) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot set time-outs on the daemon's socket");
-  }
-  return absl::OkStatus();
+  if (setsockopt(socket, SOL_SOCKET, direction, &time, sizeof(time)) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "cannot set time-outs on the daemon's socket");
 }
 
 // A thread for which no signal of the program is meant.
@@ -115,7 +115,8 @@ absl::Status DaemonClient::Dial() {
   std::memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
   socket_.Reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket_.valid()) return absl::ErrnoToStatus(errno, "cannot make a socket for the daemon");
-  MCCS_RETURN_IF_ERROR(SetTimeouts(socket_.get(), kGreetingTime / 2));
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_RCVTIMEO, kGreetingTime / 2));
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kGreetingTime / 2));
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::UnavailableError(
         absl::StrCat("no MCCS daemon at ", socket_path_, ": ", strerror(errno), "; ", kHowToStart));
@@ -151,8 +152,8 @@ absl::Status DaemonClient::Greet() {
   }
   session_ = reinterpret_cast<wire::SessionRegion*>(session_memory_.data());
   doorbell_ = std::move(reply->fds[1]);
-  return SetTimeouts(socket_.get(),
-                     std::chrono::milliseconds(0));  // From here on the reader waits.
+  MCCS_RETURN_IF_ERROR(SetTimeout(socket_.get(), SO_SNDTIMEO, kSendTime));
+  return SetTimeout(socket_.get(), SO_RCVTIMEO, kForever);  // From here on the reader waits.
 }
 
 void DaemonClient::CloseInForkedChild() {
@@ -178,13 +179,21 @@ absl::StatusOr<uint64_t> DaemonClient::SendBytes(void* message, size_t bytes, in
 }
 
 bool DaemonClient::SendWhole(void* message, size_t bytes, int fd) {
+  const auto until = std::chrono::steady_clock::now() + kSendTime;
   ssize_t sent;
   do {
     sent = SendOnce(socket_.get(), {message, bytes}, fd);
-  } while (sent < 0 && errno == EINTR);
+  } while (sent < 0 && errno == EINTR && std::chrono::steady_clock::now() < until);
   if (sent == static_cast<ssize_t>(bytes)) return true;
-  // The reader will see it too, but a caller that tries again now must get a new connection.
-  Die(absl::ErrnoToStatus(errno, "send"));
+  if (errno == EAGAIN || errno == EINTR) {
+    Die(absl::DeadlineExceededError(
+        absl::StrCat("it took no message for ", kSendTime.count(), " ms")));
+    // It may go on later, and has to learn that we did not.
+    shutdown(socket_.get(), SHUT_RDWR);
+  } else {
+    // The reader will see it too, but a caller that tries again now must get a new connection.
+    Die(absl::ErrnoToStatus(errno, "send"));
+  }
   return false;
 }
 

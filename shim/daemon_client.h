@@ -52,7 +52,9 @@ class DaemonClient {
   ~DaemonClient();
 
   // Sends a request, and a descriptor where there is one; its number names it in Await, Poll,
-  // Cancel and Forget. Every number must end in one of them.
+  // Cancel and Forget. Every number must end in one of them. A daemon that reads so little that a
+  // message finds no place in the socket for kSendTime counts as dead.
+  static constexpr std::chrono::milliseconds kSendTime{1000};
   template <typename Message>
   absl::StatusOr<uint64_t> Send(Message message, int fd = -1) {
     message.header = {Message::kKind, sizeof(Message), 0};

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "shim/daemon_client.h"
 #include "shim/process.h"
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -92,6 +93,24 @@ TEST_F(ExportLifetime, ADaemonThatDoesNotAnswerHoldsAFreeUpForTwoSeconds) {
   const auto start = steady_clock::now();
   LetGo(data);
   EXPECT_GE(steady_clock::now() - start, milliseconds(1900));
+  EXPECT_LE(steady_clock::now() - start, seconds(10));
+}
+
+TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
+  auto client = shim::DaemonClient::Connect(daemon_.socket_path());
+  ASSERT_TRUE(client.ok()) << client.status();
+  daemon_.StopReading();
+  const auto start = steady_clock::now();
+  constexpr int kMoreThanTheSocketHolds = 100'000;
+  absl::Status status;
+  for (int i = 0; i < kMoreThanTheSocketHolds && status.ok(); ++i) {
+    const auto request = (*client)->Send(wire::ReleaseBuffer{});
+    if (request.ok()) (*client)->Forget(*request);
+    status = request.status();
+  }
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("took no message for 1000 ms"));
+  EXPECT_TRUE((*client)->dead());
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
 

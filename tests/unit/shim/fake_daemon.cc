@@ -134,6 +134,7 @@ void FakeDaemon::Accept() {
 }
 
 void FakeDaemon::Read(Session& session) {
+  if (deaf_) return;
   std::vector<unsigned char> bytes(wire::kMaxMessageBytes);
   const ssize_t received = ReceiveWithFd(session.socket.get(), bytes, &session.received);
   if (received == 0) session.gone = true;

@@ -33,6 +33,8 @@ class FakeDaemon {
   void Die();
   // Takes no records while held.
   void HoldRings(bool held) { hold_rings_ = held; }
+  // Reads no message from now on, as if stopped.
+  void StopReading() { deaf_ = true; }
   // Answers no message of this kind while it is set.
   void KeepSilentOn(wire::MessageKind kind) { silent_ = kind; }
   // The next answers to GetUniqueId, CommInit and RegisterBuffer carry this error.
@@ -147,6 +149,7 @@ class FakeDaemon {
   std::atomic<bool> stop_{false};
   std::atomic<bool> die_{false};
   std::atomic<bool> hold_rings_{false};
+  std::atomic<bool> deaf_{false};
   std::atomic<wire::MessageKind> silent_{};
   std::atomic<wire::ErrorClass> refusal_{wire::ErrorClass::kNone};
   std::atomic<wire::ErrorClass> window_refusal_{wire::ErrorClass::kNone};
