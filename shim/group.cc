@@ -1,5 +1,8 @@
 #include "shim/group.h"
 
+#include <pthread.h>
+
+#include <optional>
 #include <utility>
 
 #include "shim/error_text.h"
@@ -7,9 +10,40 @@
 
 namespace mccs::shim {
 
+namespace {
+
+// Trivial, and so readable until the very end of a thread.
+thread_local Group* group_of_thread = nullptr;
+
+void EndGroup(void* group) {
+  group_of_thread = nullptr;
+  delete static_cast<Group*>(group);
+}
+
+// What ends a thread's group: it runs behind the destructors of thread_local objects, which may
+// call NCCL, and not at all for the thread that exits the process, whose atexit functions may.
+// Where there is no key, groups are never ended.
+std::optional<pthread_key_t> EndOfThread() {
+  pthread_key_t key;
+  return pthread_key_create(&key, &EndGroup) == 0 ? std::optional(key) : std::nullopt;
+}
+
+}  // namespace
+
 Group& Group::OfThisThread() {
-  thread_local Group group;
-  return group;
+  if (group_of_thread == nullptr) [[unlikely]] {
+    static const std::optional<pthread_key_t> end = EndOfThread();
+    group_of_thread = new Group;
+    if (end) pthread_setspecific(*end, group_of_thread);
+  }
+  return *group_of_thread;
+}
+
+Group::~Group() {
+  // Where the handles were to go may have been the thread's stack.
+  ncclComm_t nowhere;
+  for (InitJob& job : inits_) job.where = &nowhere;
+  Clear();
 }
 
 Group::Outcome Group::End() {

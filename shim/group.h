@@ -23,7 +23,13 @@ namespace mccs::shim {
 // THREAD: its own.
 class Group {
  public:
+  // Also in destructors of thread_local objects, of static ones, and in atexit functions.
   static Group& OfThisThread();
+
+  // A thread that ends within a group drops all that is queued.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
   void Start() { ++depth_; }
   bool open() const { return depth_ > 0; }

@@ -1,4 +1,10 @@
-// Ends that nobody planned: a group that fails with communicators on their way out.
+// Ends that nobody planned: a group that fails with communicators on their way out, a thread that
+// ends within a group, calls while the process exits.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "tests/unit/shim/shim_fixture.h"
@@ -8,6 +14,8 @@ namespace {
 
 class Ending : public ShimTest {
  protected:
+  ~Ending() override { unsetenv("MCCS_EXPORT_LEASE"); }
+
   // The communicator's handle, which is about to end.
   ncclComm_t Leaving(size_t rank) {
     const ncclComm_t comm = comms_[rank];
@@ -60,6 +68,102 @@ TEST_F(Ending, ADestroyInASimulatedGroupThatFailsAborts) {
   EXPECT_EQ(ncclCommDestroy(reinterpret_cast<ncclComm_t>(8)), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidArgument);
   EXPECT_EQ(Aborted(), 1);
+}
+
+// ---- Threads and processes that end ----
+
+TEST_F(Ending, AThreadThatEndsInAGroupStopsNoLeases) {
+  setenv("MCCS_EXPORT_LEASE", "0.1", 1);
+  MakeRanks(1);
+  int* data = Buffer<int>({1});
+  std::thread([&] {
+    ncclGroupStart();
+    EXPECT_EQ(Sum(data, comms_[0]), ncclSuccess);
+  }).join();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (daemon_.CountOf(wire::MessageKind::kReleaseBuffer) == 0 &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kReleaseBuffer), 1);
+  EXPECT_TRUE(daemon_.RecordsOf(0).empty());
+}
+
+TEST_F(Ending, AThreadThatEndsInAGroupEndsWhatWasToLeave) {
+  MakeRanks(1);
+  std::thread([&] {
+    ncclGroupStart();
+    EXPECT_EQ(ncclCommDestroy(Leaving(0)), ncclSuccess);
+  }).join();
+  EXPECT_EQ(Aborted(), 1);
+}
+
+// Its handle was to go to the thread's stack.
+TEST_F(Ending, AThreadThatEndsInAGroupMakesNoCommunicator) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::thread([&] {
+    ncclComm_t comm = nullptr;
+    ncclGroupStart();
+    EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  }).join();
+  EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
+  MakeRanks(1);
+}
+
+// Works and destroys its communicator when the thread's objects are destroyed.
+struct OfAThread {
+  ncclComm_t comm = nullptr;
+  int* data = nullptr;
+  ~OfAThread() {
+    if (comm == nullptr) return;
+    EXPECT_EQ(ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
+};
+thread_local OfAThread of_a_thread;
+
+TEST_F(Ending, ADestructorOfTheThreadMayStillCall) {
+  MakeRanks(1);
+  std::thread([&] {
+    of_a_thread.comm = Leaving(0);  // made before the thread's first call, destroyed after its last
+    of_a_thread.data = Buffer<int>({1});
+    EXPECT_EQ(Sum(of_a_thread.data, of_a_thread.comm), ncclSuccess);
+    EXPECT_TRUE(fake_cuda::Synchronize(nullptr));
+  }).join();
+  EXPECT_EQ(Destroyed(), 1);
+}
+
+// What a program destroys while it exits: in atexit functions, as in static objects.
+std::vector<ncclComm_t> of_the_program;
+
+void WorkAndDestroyAtExit() {
+  auto* data = static_cast<int*>(fake_cuda::Alloc(sizeof(int)));
+  bool good = true;
+  for (ncclComm_t comm : of_the_program) {
+    good = good && ncclAllReduce(data, data, 1, ncclInt, ncclSum, comm, nullptr) == ncclSuccess;
+    good = good && fake_cuda::Synchronize(nullptr);
+    good = good && ncclCommDestroy(comm) == ncclSuccess;
+  }
+  _exit(good && of_the_program.size() == 2 ? 0 : 1);
+}
+
+TEST_F(Ending, AnExitFunctionMayStillCall) {
+  if (kForkIsWatched) GTEST_SKIP() << "the thread sanitizer forbids threads in a forked child";
+  const pid_t child = fork();
+  if (child == 0) {
+    of_the_program.resize(2);
+    ncclComm_t first = nullptr;
+    for (ncclComm_t& comm : of_the_program) ncclCommInitAll(&comm, 1, nullptr);
+    ncclCommInitAll(&first, 1, nullptr);
+    ncclCommDestroy(first);
+    std::atexit(&WorkAndDestroyAtExit);
+    std::exit(2);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

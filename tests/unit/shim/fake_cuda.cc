@@ -23,7 +23,23 @@ World& TheWorld() {
 
 namespace {
 
-thread_local std::vector<CUcontext> context_stack;
+// Trivial: a program may call CUDA while its threads and itself end.
+class ContextStack {
+ public:
+  bool empty() const { return depth_ == 0; }
+  CUcontext back() const { return contexts_[depth_ - 1]; }
+  void push_back(CUcontext context) { contexts_[depth_++] = context; }
+  void pop_back() { --depth_; }
+  void Reset(CUcontext context) {
+    contexts_[0] = context;
+    depth_ = 1;
+  }
+
+ private:
+  CUcontext contexts_[16];
+  size_t depth_;
+};
+thread_local ContextStack context_stack;
 
 CUcontext ContextOf(int device) { return reinterpret_cast<CUcontext>(uintptr_t{0x1000} + device); }
 
@@ -98,11 +114,11 @@ void Reset() {
   world.allocation_error = CUDA_SUCCESS;
   world.captures.clear();
   world.graphs.clear();
-  context_stack = {ContextOf(0)};
+  context_stack.Reset(ContextOf(0));
   ResetVirtualMemory();
 }
 
-void SetDevice(int ordinal) { context_stack = {ContextOf(ordinal)}; }
+void SetDevice(int ordinal) { context_stack.Reset(ContextOf(ordinal)); }
 int GetDevice() {
   return context_stack.empty()
              ? 0
