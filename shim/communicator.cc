@@ -295,6 +295,9 @@ absl::Status Communicator::Resume() {
 
 void Communicator::Abort() {
   static constexpr char kText[] = "the communicator was aborted by ncclCommAbort";
+  std::lock_guard once(abort_mutex_);
+  // The daemon may have given our handle there to another communicator since.
+  if (state() == State::kAborted) return;
   std::optional<uint64_t> request;
   uint64_t cancelled = 0;
   {

@@ -205,6 +205,7 @@ class Communicator {
   std::atomic<int32_t> rank_;
   std::atomic<bool> aborted_{false};  // set by Abort, seen by callers that wait for ring space
 
+  std::mutex abort_mutex_;  // before its other ones; one Abort acts, the next finds it done
   std::mutex control_mutex_;
   uint64_t request_ = 0;       // the one that is outstanding, while joining or finalizing
   uint64_t join_request_ = 0;  // names this communicator to the daemon as long as the session lives

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "shim/process.h"
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -67,6 +68,14 @@ TEST_F(Ending, ADestroyInASimulatedGroupThatFailsAborts) {
   EXPECT_EQ(ncclCommDestroy(Leaving(0)), ncclSuccess);
   EXPECT_EQ(ncclCommDestroy(reinterpret_cast<ncclComm_t>(8)), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidArgument);
+  EXPECT_EQ(Aborted(), 1);
+}
+
+// Also where two of the library's own ways lead to it; the daemon may have given its name away.
+TEST_F(Ending, ASecondAbortTellsTheDaemonNothing) {
+  MakeRanks(1);
+  shim::Process::Get().handles().Find(comms_[0])->Abort();
+  EXPECT_EQ(ncclCommAbort(Leaving(0)), ncclSuccess);
   EXPECT_EQ(Aborted(), 1);
 }
 
