@@ -3,50 +3,71 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <utility>
 
 namespace mccs {
 
-struct ForeignDescriptors::Threads {
+struct ForeignDescriptors::Shared {
   std::atomic<int> running{0};
+  Count unclosed{0};
 };
 
-namespace {
-
-// What one thread has to do. Whoever is last lets go of `running`.
-struct Burial {
-  std::shared_ptr<void> owner;
-  std::atomic<int>* running;
-  std::vector<int> descriptors;
+// What one thread has to do.
+struct ForeignDescriptors::Burial {
+  std::shared_ptr<Shared> shared;
+  std::vector<Buried> descriptors;
 };
 
-void* Close(void* burial) {
-  const std::unique_ptr<Burial> own(static_cast<Burial*>(burial));
-  for (const int fd : own->descriptors) close(fd);
-  own->running->fetch_sub(1);
-  return nullptr;
+ForeignDescriptors::ForeignDescriptors() : shared_(std::make_shared<Shared>()) {}
+
+void ForeignDescriptors::Bury(const std::string& tenant, std::vector<UniqueFd> descriptors) {
+  absl::erase_if(unclosed_, [](const auto& entry) { return entry.second->load() == 0; });
+  std::shared_ptr<Count>& own = unclosed_[tenant];
+  if (own == nullptr) own = std::make_shared<Count>(0);
+  for (UniqueFd& fd : descriptors) {
+    if (!fd.valid()) continue;
+    open_.push_back({fd.Release(), own});
+    own->fetch_add(1);
+    shared_->unclosed.fetch_add(1);
+  }
+  CloseOpen();
 }
 
-}  // namespace
+bool ForeignDescriptors::IsFull(const std::string& tenant) {
+  if (shared_->unclosed.load() < kMostOfTenant) return false;
+  CloseOpen();
+  const auto own = unclosed_.find(tenant);
+  return IsFull() || (own != unclosed_.end() && own->second->load() >= kMostOfTenant);
+}
 
-ForeignDescriptors::ForeignDescriptors() : threads_(std::make_shared<Threads>()) {}
+bool ForeignDescriptors::IsFull() {
+  if (shared_->unclosed.load() < kMostOfAll) return false;
+  CloseOpen();
+  return true;
+}
 
-void ForeignDescriptors::Bury(std::vector<UniqueFd> descriptors) {
-  for (UniqueFd& fd : descriptors) {
-    if (fd.valid()) open_.push_back(fd.Release());
-  }
-  if (open_.empty() || threads_->running.load() >= kMostThreads) return;
+void ForeignDescriptors::CloseOpen() {
+  if (open_.empty() || shared_->running.load() >= kMostThreads) return;
   CloseElsewhere(&open_);
 }
 
+void* ForeignDescriptors::Close(void* burial) {
+  const std::unique_ptr<Burial> own(static_cast<Burial*>(burial));
+  for (const Buried& buried : own->descriptors) {
+    close(buried.fd);
+    buried.of_tenant->fetch_sub(1);
+    own->shared->unclosed.fetch_sub(1);
+  }
+  own->shared->running.fetch_sub(1);
+  return nullptr;
+}
+
 // False, with the descriptors where they are, when the system gives no thread.
-bool ForeignDescriptors::CloseElsewhere(std::vector<int>* descriptors) {
-  auto burial = std::make_unique<Burial>(
-      Burial{.owner = threads_, .running = &threads_->running, .descriptors = {}});
+bool ForeignDescriptors::CloseElsewhere(std::vector<Buried>* descriptors) {
+  auto burial = std::make_unique<Burial>(Burial{.shared = shared_, .descriptors = {}});
   burial->descriptors.swap(*descriptors);
-  threads_->running.fetch_add(1);
+  shared_->running.fetch_add(1);
   // The daemon's signals are for its main thread.
   sigset_t all;
   sigset_t before;
@@ -60,7 +81,7 @@ bool ForeignDescriptors::CloseElsewhere(std::vector<int>* descriptors) {
     pthread_detach(thread);
     return true;
   }
-  threads_->running.fetch_sub(1);
+  shared_->running.fetch_sub(1);
   burial->descriptors.swap(*descriptors);
   return false;
 }

@@ -28,6 +28,11 @@ bool Frontend::AcceptNew() {
 bool Frontend::AcceptAt(TenantDoor& door) {
   for (int i = 0; i < kNewPerTurn; ++i) {
     auto channel = door.Accept();
+    if (absl::IsNotFound(channel.status())) continue;
+    if (absl::IsPermissionDenied(channel.status())) {
+      SayOnce(std::string(channel.status().message()));
+      continue;
+    }
     if (!channel.ok()) {
       SayOnce(absl::StrCat("cannot let a process in: ", channel.status().message()));
       return i > 0;

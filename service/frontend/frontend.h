@@ -19,7 +19,7 @@ namespace mccs {
 inline constexpr size_t kMaxSessions = 4096;
 // Of one tenant, so that none shuts the others out alone.
 inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
-// Let in, or turned away, through one door in one turn: who is inside has turns, too.
+// Looked at, at one door in one turn: who is inside has turns, too.
 inline constexpr int kNewPerTurn = 16;
 
 class Frontend {

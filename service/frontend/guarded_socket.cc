@@ -16,6 +16,16 @@ constexpr size_t kMostDescriptors = 253;
 // In a closed socket. A socket's buffer holds some hundreds, of the smallest.
 constexpr int kMostUnread = 4096;
 
+// Looks at the next message with no room for what it has besides its bytes; true if it has any.
+bool ALookIsCutShort(int fd) {
+  std::byte first;
+  iovec piece{&first, 1};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  return recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT) >= 0 && (header.msg_flags & MSG_CTRUNC) != 0;
+}
+
 }  // namespace
 
 GuardedSocket::~GuardedSocket() {
@@ -23,14 +33,30 @@ GuardedSocket::~GuardedSocket() {
   shutdown(fd_.get(), SHUT_RDWR);  // nothing comes behind what is there
   TenantMessage unread;
   for (int i = 0; i < kMostUnread; ++i) {
+    if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) break;
     std::vector<UniqueFd> fds;
     const ssize_t got = Take(&unread, &fds);
-    if (!fds.empty()) foreign_->Bury(std::move(fds));
-    if (got <= 0) return;
+    if (!fds.empty()) foreign_->Bury(tenant_, std::move(fds));
+    if (got < 0 || (got == 0 && !MessageIsNext())) return;
   }
+  // One descriptor, with all that is in it.
   std::vector<UniqueFd> itself;
   itself.push_back(std::move(fd_));
-  foreign_->Bury(std::move(itself));
+  foreign_->Bury(tenant_, std::move(itself));
+}
+
+// Without room for descriptors a look makes none of them, and says that there were some.
+bool GuardedSocket::DescriptorsAreNext() { return ALookIsCutShort(fd_.get()); }
+
+// A message without bytes reads like the end. One that is asked for has its sender's credentials,
+// too, and the end has none.
+bool GuardedSocket::MessageIsNext() {
+  const auto ask = [this](int on) {
+    return setsockopt(fd_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
+  };
+  const bool is_next = ask(1) && ALookIsCutShort(fd_.get());
+  ask(0);
+  return is_next;
 }
 
 ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) {
@@ -59,6 +85,10 @@ ssize_t GuardedSocket::Take(TenantMessage* message, std::vector<UniqueFd>* fds) 
 }
 
 absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
+  if (foreign_->IsFull(tenant_) && DescriptorsAreNext()) {
+    return absl::ResourceExhaustedError(
+        "it sent descriptors, and its tenant keeps too many open that are no memory files");
+  }
   std::vector<UniqueFd> fds;
   const ssize_t got = Take(message, &fds);
   if (got < 0 && errno == EAGAIN) return false;
@@ -66,7 +96,7 @@ absl::StatusOr<bool> GuardedSocket::Receive(TenantMessage* message) {
                      std::all_of(fds.begin(), fds.end(),
                                  [](const UniqueFd& fd) { return IsMemoryFile(fd.get()); });
   if (!known) {
-    foreign_->Bury(std::move(fds));
+    foreign_->Bury(tenant_, std::move(fds));
     if (got <= 0) return absl::UnavailableError("the process closed its socket");
     return absl::InvalidArgumentError(
         "it sent descriptors that are no memory files (memfd_create without huge pages), or more "

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,9 +21,9 @@ namespace mccs {
 
 class GuardedSocket {
  public:
-  // REQUIRES: `fd` does not block.
-  GuardedSocket(UniqueFd fd, std::shared_ptr<ForeignDescriptors> foreign)
-      : fd_(std::move(fd)), foreign_(std::move(foreign)) {}
+  // REQUIRES: `fd` does not block. `tenant`: whoever is at the other end.
+  GuardedSocket(UniqueFd fd, std::string tenant, std::shared_ptr<ForeignDescriptors> foreign)
+      : fd_(std::move(fd)), tenant_(std::move(tenant)), foreign_(std::move(foreign)) {}
   // Takes out what has come and nobody read: with its last reference the kernel would close a
   // descriptor in this thread.
   ~GuardedSocket();
@@ -33,6 +34,7 @@ class GuardedSocket {
 
   // True: *message was taken out. False: nothing is there. kUnavailable: the other end is closed.
   // kInvalidArgument: a message with descriptors that are no memory files, or with too many.
+  // kResourceExhausted: one with descriptors, of a tenant that keeps too many open.
   absl::StatusOr<bool> Receive(TenantMessage* message);
   // As TenantChannel::Send.
   absl::Status Send(std::span<const std::byte> message, std::span<const int> fds);
@@ -40,8 +42,13 @@ class GuardedSocket {
  private:
   // As recvmsg.
   ssize_t Take(TenantMessage* message, std::vector<UniqueFd>* fds);
+  // The next message has descriptors, which stay where they are.
+  bool DescriptorsAreNext();
+  // There is one, maybe without bytes.
+  bool MessageIsNext();
 
   UniqueFd fd_;
+  const std::string tenant_;
   std::shared_ptr<ForeignDescriptors> foreign_;
 };
 

@@ -49,7 +49,8 @@ class TenantChannel {
 class TenantDoor {
  public:
   virtual ~TenantDoor() = default;
-  // The next process that came; null when none has.
+  // The next process that came; null when none has. Behind one that has ended already (kNotFound)
+  // or was turned away (kPermissionDenied) the next may wait; another error: nobody can come now.
   virtual absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() = 0;
 };
 

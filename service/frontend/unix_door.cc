@@ -19,6 +19,11 @@ namespace {
 
 constexpr int kBacklog = 1024;
 
+constexpr char kWhatKeepsThem[] =
+    " which they sent and which do not close (sockets with SO_LINGER, files of a FUSE file "
+    "system): "
+    "end what keeps them";
+
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -128,6 +133,12 @@ UnixDoor::~UnixDoor() {
 
 absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
   while (readiness_.readable) {
+    // Whoever comes may have sent some already.
+    if (foreign_->IsFull()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(options_.path, " is shut: the processes that came through it keep ",
+                       ForeignDescriptors::kMostOfAll, " descriptors open", kWhatKeepsThem));
+    }
     UniqueFd fd(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -137,28 +148,30 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
       }
       return absl::ErrnoToStatus(errno, absl::StrCat("accept on ", options_.path));
     }
-    auto channel = Welcome(GuardedSocket(std::move(fd), foreign_));
-    // A process that came and died is nobody; the next one may wait behind it.
-    if (absl::IsNotFound(channel.status())) continue;
-    return channel;
+    ucred who{};
+    socklen_t length = sizeof(who);
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
+      return absl::ErrnoToStatus(errno, "SO_PEERCRED");
+    }
+    const std::string tenant =
+        options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant;
+    return Welcome(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
   }
   return nullptr;
 }
 
-absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(GuardedSocket socket) {
-  ucred who{};
-  socklen_t length = sizeof(who);
-  if (getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
-    return absl::ErrnoToStatus(errno, "SO_PEERCRED");
+absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(GuardedSocket socket,
+                                                                 TenantIdentity identity) {
+  if (foreign_->IsFull(identity.tenant)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("processes of tenant ", identity.tenant, " are turned away: they keep ",
+                     ForeignDescriptors::kMostOfTenant, " descriptors open", kWhatKeepsThem));
   }
-  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, who.pid, 0)));
+  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
   if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process is gone");
-  if (!pidfd.valid())
-    return absl::ErrnoToStatus(errno, absl::StrCat("pidfd_open of process ", who.pid));
+  if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a process that came");
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
-  TenantIdentity identity{options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant,
-                          who.pid};
   auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(pidfd),
                                                std::move(doorbell), std::move(identity));
   MCCS_RETURN_IF_ERROR(channel->Watch());

@@ -38,8 +38,9 @@ class UnixDoor final : public TenantDoor {
  private:
   UnixDoor(const UnixDoorOptions& options, Reactor& reactor, UniqueFd socket)
       : options_(options), reactor_(reactor), socket_(std::move(socket)) {}
-  // The channel to the process that came. kNotFound: it has ended.
-  absl::StatusOr<std::unique_ptr<TenantChannel>> Welcome(GuardedSocket socket);
+  // The channel to the process that came; errors as Accept's.
+  absl::StatusOr<std::unique_ptr<TenantChannel>> Welcome(GuardedSocket socket,
+                                                         TenantIdentity identity);
 
   const UnixDoorOptions options_;
   Reactor& reactor_;

@@ -50,14 +50,16 @@ TEST_F(FrontendTest, WhoLeavesMakesRoomForTheNext) {
   EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
 }
 
-// Processes that come as fast as they are let in, until somebody has an answer.
+// Processes that come as fast as they are looked at, until somebody has an answer.
 class FloodedDoor final : public TenantDoor {
  public:
-  explicit FloodedDoor(const SimPipe& answered) : answered_(answered) {}
+  // `alive`: when it is their turn.
+  FloodedDoor(const SimPipe& answered, bool alive) : answered_(answered), alive_(alive) {}
 
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override {
     if (!answered_.to_tenant.empty() || accepted_ == kFlood) return nullptr;
     ++accepted_;
+    if (!alive_) return absl::NotFoundError("the process is gone");
     processes_.Knock(kRed);
     return processes_.Accept();
   }
@@ -66,19 +68,24 @@ class FloodedDoor final : public TenantDoor {
 
  private:
   const SimPipe& answered_;
+  const bool alive_;
   SimDoor processes_;
   size_t accepted_ = 0;
 };
 
-TEST_F(FrontendTest, AFloodOfProcessesLeavesTheOthersTheirTurns) {
+class FloodTest : public FrontendTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
   RawTenant blue(world_, 0, kBlue);
-  auto door = std::make_unique<FloodedDoor>(blue.pipe());
+  auto door = std::make_unique<FloodedDoor>(blue.pipe(), GetParam());
   const FloodedDoor& flood = *door;
   world_.host(0).daemon().AddDoor(std::move(door));
   EXPECT_TRUE(blue.Greet());
   EXPECT_GT(flood.accepted(), 0u);
   EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn has an end";
 }
+
+INSTANTIATE_TEST_SUITE_P(AliveOrNot, FloodTest, testing::Bool());
 
 }  // namespace
 }  // namespace mccs

@@ -7,16 +7,19 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -64,6 +67,7 @@ class UnixDoorTest : public testing::Test {
   std::unique_ptr<TenantChannel> Accept() {
     for (int i = 0; i < kTurns; ++i) {
       auto channel = door_->Accept();
+      if (absl::IsNotFound(channel.status())) continue;
       if (!channel.ok()) return nullptr;
       if (*channel != nullptr) return std::move(*channel);
       reactor_->Wait(kPatienceNs / kTurns);
@@ -143,6 +147,24 @@ TEST_F(UnixDoorTest, MessagesAndDescriptorsGoBothWays) {
 
 // ---- Descriptors that nobody asked for ---------------------------------------------------------
 
+void SendDescriptors(int channel, int fd, int copies) {
+  std::vector<int> fds(static_cast<size_t>(copies), fd);
+  std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
+  char data[8] = {};
+  iovec piece{data, sizeof(data)};
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  cmsghdr* const c = CMSG_FIRSTHDR(&header);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
+  ASSERT_EQ(sendmsg(channel, &header, 0), static_cast<ssize_t>(sizeof(data)));
+}
+
 // A TCP socket whose last close waits, for as long as its maker likes: what it sends is not read.
 class LingeringSocket {
  public:
@@ -153,10 +175,13 @@ class LingeringSocket {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof(address);
     auto* const any = reinterpret_cast<sockaddr*>(&address);
+    const int little = 4096;  // soon full
+    EXPECT_EQ(setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
     EXPECT_EQ(bind(listener_.get(), any, length), 0);
     EXPECT_EQ(listen(listener_.get(), 1), 0);
     EXPECT_EQ(getsockname(listener_.get(), any, &length), 0);
     fd_.Reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)), 0);
     EXPECT_EQ(connect(fd_.get(), any, length), 0);
     peer_.Reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     const linger wait{.l_onoff = 1, .l_linger = kLingerS};
@@ -168,27 +193,18 @@ class LingeringSocket {
   static constexpr int kLingerS = 5;
   // After which nobody but the receiver has it.
   void SendAway(int channel, int copies = 1) {
-    std::vector<int> fds(static_cast<size_t>(copies), fd_.get());
-    std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
-    char data[8] = {};
-    iovec piece{data, sizeof(data)};
-    msghdr header{};
-    header.msg_iov = &piece;
-    header.msg_iovlen = 1;
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
-    ASSERT_EQ(sendmsg(channel, &header, 0), static_cast<ssize_t>(sizeof(data)));
+    SendDescriptors(channel, fd_.get(), copies);
     fd_.Reset();
   }
 
  private:
   UniqueFd listener_, fd_, peer_;
 };
+
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
 
 class Stopwatch {
  public:
@@ -248,6 +264,76 @@ TEST_F(UnixDoorTest, WhatNobodyReadHoldsNobodyUpWhenTheChannelCloses) {
   EXPECT_TRUE(watch.IsShort());
 }
 
+// Else it would fill the daemon's table with messages and connections.
+TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
+  constexpr int kOfAMessage = 253;
+  constexpr int kThreads = ForeignDescriptors::kMostThreads;
+  constexpr int kMessages = (ForeignDescriptors::kMostOfTenant - kThreads) / kOfAMessage + 1;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 2 * ForeignDescriptors::kMostOfTenant);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  ASSERT_TRUE(Open().ok());
+  const UniqueFd inside = Connect(path_);
+  const auto talks_on = Accept();
+  ASSERT_NE(talks_on, nullptr);
+  std::vector<LingeringSocket> slow(kThreads);
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  const UniqueFd read_end(pipes[0]), write_end(pipes[1]);
+  const Stopwatch watch;
+  TenantMessage message;
+  for (int i = 0; i < kThreads + kMessages; ++i) {
+    const UniqueFd client = Connect(path_);
+    const auto channel = Accept();
+    ASSERT_NE(channel, nullptr) << i;
+    if (i < kThreads) {
+      slow[static_cast<size_t>(i)].SendAway(client.get());
+    } else {
+      SendDescriptors(client.get(), read_end.get(), kOfAMessage);
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(Receive(*channel, &message).status()));
+  }
+  const UniqueFd client = Connect(path_);
+  SendDescriptors(client.get(), read_end.get(), kOfAMessage);
+  const size_t before = OpenDescriptors();
+  reactor_->Wait(kPatienceNs);
+  const auto refused = door_->Accept();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()),
+              testing::HasSubstr("1024 descriptors open which they sent"));
+  EXPECT_LE(OpenDescriptors(), before + 1) << "what it sent stays in its socket";
+
+  ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
+  EXPECT_TRUE(*Receive(*talks_on, &message)) << "who sends no descriptors is heard";
+  SendDescriptors(inside.get(), read_end.get(), kOfAMessage);
+  EXPECT_TRUE(absl::IsResourceExhausted(Receive(*talks_on, &message).status()));
+  EXPECT_LE(OpenDescriptors(), before + 1);
+
+  slow.clear();  // Nothing keeps them open any more.
+  std::unique_ptr<TenantChannel> welcome;
+  while (welcome == nullptr && watch.IsShort()) {
+    const UniqueFd knock = Connect(path_);
+    welcome = Accept();
+  }
+  EXPECT_NE(welcome, nullptr);
+  EXPECT_TRUE(watch.IsShort());
+}
+
+// Reading one looks like the end of the connection.
+TEST_F(UnixDoorTest, EmptyMessagesHideNothingThatNobodyRead) {
+  ASSERT_TRUE(Open().ok());
+  LingeringSocket slow;
+  const UniqueFd client = Connect(path_);
+  auto channel = Accept();
+  ASSERT_NE(channel, nullptr);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(send(client.get(), "", 0, 0), 0);
+  slow.SendAway(client.get());
+  const Stopwatch watch;
+  channel.reset();
+  EXPECT_TRUE(watch.IsShort());
+}
+
 TEST_F(UnixDoorTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
   ASSERT_TRUE(Open().ok());
   for (int i = 0; i < 3 * ForeignDescriptors::kMostThreads; ++i) {
@@ -258,21 +344,7 @@ TEST_F(UnixDoorTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
     ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
     const UniqueFd read_end(pipes[0]);
     UniqueFd write_end(pipes[1]);
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    char data = 0;
-    iovec piece{&data, 1};
-    msghdr header{};
-    header.msg_iov = &piece;
-    header.msg_iovlen = 1;
-    header.msg_control = control;
-    header.msg_controllen = sizeof(control);
-    cmsghdr* const c = CMSG_FIRSTHDR(&header);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = write_end.get();
-    std::memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-    ASSERT_EQ(sendmsg(client.get(), &header, 0), 1);
+    SendDescriptors(client.get(), write_end.get(), 1);
     write_end.Reset();
     channel.reset();
     char nothing = 0;
@@ -363,6 +435,7 @@ TEST_F(UnixDoorTest, AProcessThatCameAndDiedDoesNotHideTheNextOne) {
   ASSERT_EQ(waitpid(process, nullptr, 0), process);
   const UniqueFd client = Connect(path_);
   reactor_->Wait(kPatienceNs);
+  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it is counted, and the turn goes on";
   const auto channel = door_->Accept();
   ASSERT_TRUE(channel.ok());
   ASSERT_NE(*channel, nullptr);
