@@ -63,6 +63,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
           .lanes = options.lanes,
           .skew = options.skew},
       buffer_quota_(options.buffers),
+      tenant_warnings_(*parts.log, *parts.clock),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_)) {
   session_environment_ = {
@@ -70,7 +71,9 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .rendezvous = rendezvous_.get(),
       .device = parts.device,
       .buffer_quota = &buffer_quota_,
+      .clock = parts.clock,
       .log = parts.log,
+      .warnings = &tenant_warnings_,
       .endpoint = {},
       .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
         return HostEnvironmentId(id, tenant);

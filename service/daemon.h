@@ -88,6 +88,7 @@ class Daemon {
   const DaemonParts parts_;
   CommunicatorEnvironment environment_;
   BufferQuota buffer_quota_;
+  TenantWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<CommunicatorTable> communicators_;

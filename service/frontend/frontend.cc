@@ -13,7 +13,6 @@ bool Frontend::Poll() {
     if (!session->closed()) return false;
     const auto own = by_tenant_.find(session->identity().tenant);
     if (--own->second == 0) by_tenant_.erase(own);
-    said_.clear();
     return true;
   });
   return moved;
@@ -30,11 +29,11 @@ bool Frontend::AcceptAt(TenantDoor& door) {
     auto channel = door.Accept();
     if (absl::IsNotFound(channel.status())) continue;
     if (absl::IsPermissionDenied(channel.status())) {
-      SayOnce(std::string(channel.status().message()));
+      Say(std::string(channel.status().message()));
       continue;
     }
     if (!channel.ok()) {
-      SayOnce(absl::StrCat("cannot let a process in: ", channel.status().message()));
+      Say(absl::StrCat("cannot let a process in: ", channel.status().message()));
       return i > 0;
     }
     if (*channel == nullptr) return i > 0;
@@ -47,23 +46,21 @@ void Frontend::LetIn(std::unique_ptr<TenantChannel> channel) {
   const std::string& tenant = channel->identity().tenant;
   const auto own = by_tenant_.find(tenant);
   if (sessions_.size() >= kMaxSessions) {
-    return SayOnce(absl::StrCat("processes are turned away: ", sessions_.size(),
-                                " are connected, which is the limit"));
+    return Say(absl::StrCat("processes are turned away: ", sessions_.size(),
+                            " are connected, which is the limit"));
   }
   if (own != by_tenant_.end() && own->second >= kMaxSessionsPerTenant) {
-    return SayOnce(absl::StrCat("processes of tenant ", tenant, " are turned away: ", own->second,
-                                " are connected, which is the limit of a tenant"));
+    return Say(absl::StrCat("processes of tenant ", tenant, " are turned away: ", own->second,
+                            " are connected, which is the limit of a tenant"));
   }
-  said_.clear();
   ++by_tenant_[tenant];
   sessions_.push_back(std::make_unique<Session>(SessionId(++last_id_), env_, std::move(channel)));
 }
 
 // A flood shall not fill the log.
-void Frontend::SayOnce(const std::string& trouble) {
-  if (said_ == trouble) return;
-  said_ = trouble;
-  env_.log->Error(trouble);
+void Frontend::Say(const std::string& trouble) {
+  if (said_.size() >= kMostTroubles && !said_.contains(trouble)) said_.clear();
+  if (said_[trouble].IsDue(trouble, env_.clock->Now())) env_.log->Error(trouble);
 }
 
 bool Frontend::PrepareSleep() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/repeated_sentence.h"
 #include "service/frontend/session.h"
 #include "service/frontend/tenant_channel.h"
 
@@ -21,6 +22,9 @@ inline constexpr size_t kMaxSessions = 4096;
 inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Looked at, at one door in one turn: who is inside has turns, too.
 inline constexpr int kNewPerTurn = 16;
+
+// Different troubles at the doors, about as many tenants, that the log is spared repetitions of.
+inline constexpr size_t kMostTroubles = 256;
 
 class Frontend {
  public:
@@ -43,13 +47,13 @@ class Frontend {
   bool AcceptNew();
   bool AcceptAt(TenantDoor& door);
   void LetIn(std::unique_ptr<TenantChannel> channel);
-  void SayOnce(const std::string& trouble);
+  void Say(const std::string& trouble);
 
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantDoor>> doors_;
   std::vector<std::unique_ptr<Session>> sessions_;
-  absl::flat_hash_map<std::string, size_t> by_tenant_;  // sessions; of tenants that have some
-  std::string said_;  // the trouble at the door, until one is let in or leaves
+  absl::flat_hash_map<std::string, size_t> by_tenant_;       // sessions; of tenants that have some
+  absl::flat_hash_map<std::string, RepeatedSentence> said_;  // of the doors, by what it says
   uint64_t last_id_ = 0;
 };
 

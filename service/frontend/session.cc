@@ -432,8 +432,9 @@ void Session::Close(const absl::Status& why) {
   if (gone) {
     env_.log->Debug("process ", identity().process, " (", identity().tenant, ") has left");
   } else {
-    env_.log->Warning("session of process ", identity().process, " (", identity().tenant,
-                      ") ends: ", message);
+    env_.warnings->Write(identity().tenant,
+                         absl::StrCat("session of process ", identity().process, " (",
+                                      identity().tenant, ") ends: ", message));
   }
   state_ = State::kClosing;
   const std::string reason =

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/shared_region.h"
@@ -26,6 +27,7 @@
 #include "service/frontend/buffer_releases.h"
 #include "service/frontend/rank_endpoint.h"
 #include "service/frontend/tenant_channel.h"
+#include "service/frontend/tenant_warnings.h"
 
 namespace mccs {
 
@@ -35,7 +37,9 @@ struct SessionEnvironment {
   Rendezvous* rendezvous = nullptr;
   Device* device = nullptr;
   BufferQuota* buffer_quota = nullptr;
+  const Clock* clock = nullptr;
   Log* log = nullptr;
+  TenantWarnings* warnings = nullptr;
   Endpoint endpoint;  // where peers reach this daemon: stands in the unique ids
   // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.
   std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)> host_environment_id;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/unit/frontend/raw_tenant.h"
@@ -48,6 +50,23 @@ TEST_F(FrontendTest, WhoLeavesMakesRoomForTheNext) {
   ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 3));
   Knock(kRed, 5);
   EXPECT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+}
+
+TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
+  Knock(kRed, kMaxSessionsPerTenant + 1);
+  ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  for (size_t round = 0; round < 10; ++round) {
+    processes_[round]->dead = true;
+    ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant - 1));
+    Knock(kRed, 2);
+    ASSERT_TRUE(RunUntilSessions(kMaxSessionsPerTenant));
+  }
+  const std::vector<std::string>& lines = world_.host(0).log().lines;
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) {
+                            return line.find("tenant red are turned away") != std::string::npos;
+                          }),
+            1);
 }
 
 // Processes that come as fast as they are looked at, until somebody has an answer.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 
@@ -37,6 +38,25 @@ TEST_F(SessionTest, AGreetingIsAnsweredWithARegion) {
   auto region = SharedRegion::Map(std::move(tenant_.fds().front()));
   ASSERT_TRUE(region.ok());
   EXPECT_GE(region->bytes(), sizeof(wire::SessionRegion));
+}
+
+TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
+  for (int i = 0; i < 3 * TenantWarnings::kPerMinute; ++i) {
+    RawTenant bad(world_, 0, {"red", 600 + i});
+    bad.SendBytes("garbage", 7);
+    ASSERT_TRUE(world_.RunUntil([&] { return daemon().sessions() == 1; }, kNsPerSec));
+    world_.RunFor(kNsPerMs);
+  }
+  EXPECT_TRUE(Logged("(red) ends: a message of 7 bytes; more of this tenant is not told"));
+  const std::vector<std::string>& lines = world_.host(0).log().lines;
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) {
+                            return line.find("(red) ends") != std::string::npos;
+                          }),
+            TenantWarnings::kPerMinute);
+  tenant_.SendBytes("garbage", 7);
+  EXPECT_TRUE(Ended());
+  EXPECT_TRUE(Logged("(blue) ends")) << "another tenant's are told";
 }
 
 TEST_F(SessionTest, AShimThatSpeaksNewerVersionsTooIsServed) {
