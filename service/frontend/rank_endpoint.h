@@ -86,8 +86,7 @@ class RankEndpoint final : public RankPort {
   // Of work that has failed nothing is held once nobody is at it any more.
   void DropFailedCalls();
 
-  int region_fd() const { return memory_.fd(); }
-  // For the one who is told of it; closed with that.
+  // The region's, for the one who is told of it; there once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
   Communicator* communicator = nullptr;  // null once it has let go, or never joined

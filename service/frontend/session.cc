@@ -28,8 +28,7 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
 
 Session::~Session() = default;
 
-// ---- Turns of the engine
-// --------------------------------------------------------------------------
+// ---- Turns of the engine -----------------------------------------------------------------------
 
 bool Session::Poll() {
   bool moved = false;
@@ -116,8 +115,7 @@ void Session::EndSleep() {
   if (state_ == State::kOpen) region().daemon_asleep.store(0, std::memory_order_relaxed);
 }
 
-// ---- Messages
-// ---------------------------------------------------------------------------------------
+// ---- Messages ----------------------------------------------------------------------------------
 
 absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> fds) {
   wire::MessageHeader header;
@@ -349,16 +347,12 @@ absl::Status Session::HandleDestroy(const wire::CommDestroy& request) {
 }
 
 absl::Status Session::HandleSuspend(const wire::CommSuspend& request) {
-  const auto slot = ranks_.find(request.comm_handle);
-  absl::Status status;
-  if (slot == ranks_.end() || slot->second.endpoint->communicator == nullptr ||
-      slot->second.leaving.has_value()) {
-    status = absl::InvalidArgumentError("the handle is not in use");
-  } else {
-    RankEndpoint& endpoint = *slot->second.endpoint;
+  const absl::StatusOr<RankSlot*> slot = UsableSlot(request.comm_handle);
+  if (slot.ok()) {
+    RankEndpoint& endpoint = *(*slot)->endpoint;
     endpoint.communicator->Suspend(&endpoint, request.suspended != 0);
   }
-  return SendDone(request.header.request, status);
+  return SendDone(request.header.request, slot.status());
 }
 
 absl::Status Session::HandleEstimate(const wire::Estimate& request) {

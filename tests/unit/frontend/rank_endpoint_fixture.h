@@ -31,7 +31,7 @@ class RankEndpointTest : public testing::Test {
     endpoint_ = std::move(*RankEndpoint::Make(
         Rank(1), kRanks, *buffers_,
         {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
-    page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+    page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }
 
   // The tenant's view.

@@ -126,12 +126,12 @@ TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
 TEST_F(RankEndpointGroupsTest, AMessageToNobodyOrFromOutsideItsBufferIsRefused) {
   for (int peer : {-1, kRanks}) {
     endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
-    page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+    page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
     Push(Send(1, peer));
     EXPECT_FALSE(endpoint_->TakeMessage().ok());
   }
   endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
-  page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+  page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   wire::WorkRecord record = Send(1, 2);
   record.send.offset = kBytes - 32;
   Push(record);

@@ -135,7 +135,7 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   bad.back().record = static_cast<wire::RecordKind>(9);
   for (size_t i = 0; i < bad.size(); ++i) {
     auto endpoint = RankEndpoint::Make(Rank(1), kRanks, *buffers_, {});
-    auto page = SharedRegion::Map(UniqueFd(dup((*endpoint)->region_fd())));
+    auto page = SharedRegion::Map((*endpoint)->TakeRegionFd());
     auto& region = *reinterpret_cast<wire::CommRegion*>(page->data());
     region.records[0] = bad[i];
     region.tail.store(1);
@@ -277,7 +277,7 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   while (run.Next()) {
     if (run.done() % 50 == 0 || refused) {  // for good
       endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
-      page_ = std::move(*SharedRegion::Map(UniqueFd(dup(endpoint_->region_fd()))));
+      page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
     }
     wire::WorkRecord record =
         run.Below(8) == 0 ? Fence(static_cast<uint32_t>(run.Below(wire::kReadySlots)), run.Below(2))
