@@ -13,7 +13,8 @@
 namespace mccs::shim {
 namespace {
 
-// The daemon answers by itself; a large communicator's plan takes some time to build.
+// For what the daemon answers without other hosts. An estimate is the slowest: a large
+// communicator's plan takes some time to build.
 constexpr std::chrono::seconds kAnswerTime{10};
 
 constexpr char kRevokedText[] =
