@@ -16,6 +16,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -179,10 +180,10 @@ class Communicator {
   absl::Status failure_;
   bool revoked_ = false;   // on purpose; then also failed
   bool in_order_ = false;  // a call of a program made it fail: others are told after a while
-  MonotonicNs tell_at_ =
-      std::numeric_limits<MonotonicNs>::max();  // when ports hear of the failure that have not yet
-  MonotonicNs closing_deadline_ = 0;            // of the farewell after a failure; 0: not begun
-  WorkDone work_at_end_;                        // of the loop that is gone
+  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+  MonotonicNs tell_at_ = kNever;      // when ports hear of the failure that have not yet
+  MonotonicNs closing_deadline_ = 0;  // of the farewell after a failure; 0: not begun
+  WorkDone work_at_end_;              // of the loop that is gone
   Reporter reporter_;
 };
 

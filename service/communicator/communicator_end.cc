@@ -1,0 +1,104 @@
+// The part of a Communicator that ends it: how it fails, tells its ranks and the other hosts, and
+// closes when nobody here needs it any more.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "service/communicator/communicator.h"
+
+namespace mccs {
+namespace {
+
+// How long a failed communicator waits for peers that do not read why.
+constexpr int64_t kFarewellPatienceNs = 5 * kNsPerSec;
+
+}  // namespace
+
+void Communicator::Fail(const absl::Status& why, bool tell_others) {
+  if (state_ == State::kFailed || state_ == State::kClosed) return;
+  const bool forming = state_ != State::kActive;
+  state_ = State::kFailed;
+  failure_ = why;
+  const absl::Status named = Named(why);
+  env_.log->Warning(std::string(named.message()));
+  if (formation_.star != nullptr && tell_others) {
+    peer::Message message = FailedMessage(why);
+    message.mutable_failed()->set_revoked(revoked_);
+    message.mutable_failed()->set_in_order(in_order_);
+    formation_.star->Broadcast(message);
+  }
+  if (in_order_) {
+    tell_at_ = env_.access.clock->Now() + Departures::kPatienceNs;
+  } else if (!forming) {
+    TellPorts(named);
+  }
+  for (const LocalRank& local : locals_) {
+    if (forming && local.port != nullptr) local.port->InitDone(named, id());
+  }
+  if (!revoked_) splits_.Fail(named);
+  if (forming_ != nullptr) forming_->Withdraw(why);
+  // Nothing of what they wait for will be done.
+  for (const Draining& draining : std::exchange(draining_, {})) {
+    draining.port->Fail(named);
+    for (LocalRank& local : locals_) {
+      if (local.port == draining.port) local.port = nullptr;
+    }
+    leaving_.push_back(draining.port);
+  }
+  PartFromForming();
+  reporter_.Report(work(), failure_);
+}
+
+void Communicator::TellPorts(const absl::Status& named) {
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->Fail(named);
+  }
+}
+
+absl::Status Communicator::Named(const absl::Status& why) const {
+  return absl::Status(why.code(), absl::StrCat("communicator ", FormatCommId(id()), ": ",
+                                               std::string(why.message())));
+}
+
+void Communicator::PartFromForming() {
+  if (state_ != State::kFailed || forming_ == nullptr) return;
+  const bool linked = formation_.star != nullptr;
+  if (!forming_->Parted()) return;
+  // The roster crossed with our giving up: the leader waits for this host, or the members for this
+  // leader.
+  if (!linked && formation_.star != nullptr) formation_.star->Broadcast(FailedMessage(failure_));
+  forming_.reset();
+}
+
+bool Communicator::PollClosing() {
+  PartFromForming();
+  if (state_ == State::kFailed && loop_ != nullptr && quiescent()) {
+    work_at_end_ = work();
+    loop_.reset();  // With the lanes, the last that points to tenants' memory.
+    messages_.reset();
+    formation_.lanes.reset();
+  }
+  bool moved = false;
+  if (state_ != State::kFailed || loop_ == nullptr) moved = LetGoOfTheLeaving();
+  if (state_ == State::kClosed || !leaving_.empty()) return moved;
+  const bool empty = std::all_of(locals_.begin(), locals_.end(),
+                                 [](const LocalRank& l) { return l.port == nullptr; });
+  if (!empty) return moved;
+  if (state_ == State::kFailed) {
+    if (loop_ != nullptr || forming_ != nullptr) return moved;
+    const MonotonicNs now = env_.access.clock->Now();
+    if (closing_deadline_ == 0) closing_deadline_ = now + kFarewellPatienceNs;
+    const bool told = formation_.star == nullptr || formation_.star->flushed();
+    if (!told && now < closing_deadline_) return moved;
+  } else {
+    // The leader stays while members may still need it to pass on what they say.
+    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed())
+      return moved;
+    if (!formation_.lanes->drained()) return moved;
+  }
+  state_ = State::kClosed;
+  reporter_.End(failure_);
+  return true;
+}
+
+}  // namespace mccs
