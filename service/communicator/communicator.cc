@@ -69,9 +69,10 @@ bool Communicator::LeaveTheDrained() {
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_order) {
   leaving_.push_back(local.port);
   const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
-  if (between || revoked_) {
-    Depart(local, why, in_order);
-  } else if (state_ != State::kFailed) {
+  if (state_ == State::kFailed) {
+    if (!in_order)
+      Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why)));
+  } else if (!between) {
     std::string amid = " while the communicator was forming";
     if (state_ == State::kActive) {
       amid = loop_->running()
@@ -81,6 +82,8 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
     in_order_ = in_order && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));
   }
+  // Where others have not heard of a failure, they shall not take this host's farewell for one.
+  if (between || revoked_ || in_order_) Depart(local, why, in_order);
   Suspend(std::exchange(local.port, nullptr), false);
   LetGoOfTheLeaving();
 }
@@ -272,7 +275,8 @@ bool Communicator::PollStar() {
       const absl::Status why = absl::UnavailableError(
           absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
                        " is gone: ", std::string(message.status().message())));
-      Fail(why);
+      const bool farewell = state_ == State::kFailed && HaveLeft(formation_.star->lost());
+      if (!farewell) Fail(why);
       // Also of one that failed before, by being revoked: splits could still go on.
       if (formation_.star->leads()) {
         splits_.RankLeft(why);
@@ -295,6 +299,7 @@ void Communicator::Hear(const StarMessage& heard) {
     if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok())
       Fail(status);
   } else if (message.has_failed()) {
+    if (message.failed().in_order() && state_ == State::kFailed) return;  // No worse than it is.
     revoked_ |= message.failed().revoked() && state_ == State::kActive;
     in_order_ |= message.failed().in_order() && state_ == State::kActive;
     Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
@@ -329,13 +334,16 @@ absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& d
   Departure departure = DepartureFrom(departed);
   EndSplitsWithout(rank, departure.why);
   departures_.Add(std::move(departure));
-  const std::vector<Rank>& ranks = members.layout.hosts[host.value()];
-  if (!std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); }))
-    return absl::OkStatus();
+  if (!HaveLeft(host)) return absl::OkStatus();
   // Once all its ranks have left, a host has done its part and may close its links.
   if (formation_.star->leads()) formation_.star->Excuse(host);
   if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
   return absl::OkStatus();
+}
+
+bool Communicator::HaveLeft(HostIndex host) const {
+  const std::vector<Rank>& ranks = formation_.members->layout.hosts[host.value()];
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); });
 }
 
 // ---- What it tells about itself -----------------------------------------------------------------

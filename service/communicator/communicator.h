@@ -10,7 +10,7 @@
 // it fails the communicator on every rank, with the reason. A rank that leaves in the middle of one
 // fails it at once; where it did so by a call (Abort), the others do not hear of that before
 // Departures::kPatienceNs: like a call beyond a departure, theirs is found stuck by their own
-// watchdogs first.
+// watchdogs first. A death or a fault behind it is told at once.
 //
 // OWNER: CommunicatorTable. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_H_
@@ -136,6 +136,8 @@ class Communicator {
   void PartFromForming();
   void Hear(const StarMessage& message);
   absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
+  // All ranks of the host. REQUIRES: there are members.
+  bool HaveLeft(HostIndex host) const;
 
   void Activate();
   // The most that a local rank has captured into graphs that live.
@@ -145,7 +147,10 @@ class Communicator {
   void StartMessages();
   void LookForHangs();
 
+  // Once; and once more behind a failure that may wait (in_order_), for a cause that may not.
   void Fail(const absl::Status& why, bool tell_others = true);
+  void FailAnew(const absl::Status& why, bool tell_others);
+  void TellOthers(const absl::Status& why, bool in_order);
   void TellPorts(const absl::Status& named);
   // `why` with the communicator's name.
   absl::Status Named(const absl::Status& why) const;

@@ -15,18 +15,14 @@ constexpr int64_t kFarewellPatienceNs = 5 * kNsPerSec;
 }  // namespace
 
 void Communicator::Fail(const absl::Status& why, bool tell_others) {
+  if (state_ == State::kFailed && tell_at_ != kNever) FailAnew(why, tell_others);
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   const bool forming = state_ != State::kActive;
   state_ = State::kFailed;
   failure_ = why;
   const absl::Status named = Named(why);
   env_.log->Warning(std::string(named.message()));
-  if (formation_.star != nullptr && tell_others) {
-    peer::Message message = FailedMessage(why);
-    message.mutable_failed()->set_revoked(revoked_);
-    message.mutable_failed()->set_in_order(in_order_);
-    formation_.star->Broadcast(message);
-  }
+  if (formation_.star != nullptr && tell_others) TellOthers(why, in_order_);
   if (in_order_) {
     tell_at_ = env_.access.clock->Now() + Departures::kPatienceNs;
   } else if (!forming) {
@@ -41,12 +37,33 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   for (const Draining& draining : std::exchange(draining_, {})) {
     draining.port->Fail(named);
     for (LocalRank& local : locals_) {
-      if (local.port == draining.port) local.port = nullptr;
+      if (local.port != draining.port) continue;
+      if (in_order_) Depart(local, draining.why, /*in_order=*/true);
+      local.port = nullptr;
     }
     leaving_.push_back(draining.port);
   }
   PartFromForming();
   reporter_.Report(work(), failure_);
+}
+
+// Ranks that would have heard of the first failure later hear of both now.
+void Communicator::FailAnew(const absl::Status& why, bool tell_others) {
+  tell_at_ = kNever;
+  failure_ = absl::Status(why.code(), absl::StrCat(std::string(failure_.message()),
+                                                   "; then: ", std::string(why.message())));
+  const absl::Status named = Named(failure_);
+  env_.log->Warning(std::string(named.message()));
+  if (tell_others) TellOthers(why, /*in_order=*/false);
+  TellPorts(named);
+  reporter_.Report(work(), failure_);
+}
+
+void Communicator::TellOthers(const absl::Status& why, bool in_order) {
+  peer::Message message = FailedMessage(why);
+  message.mutable_failed()->set_revoked(revoked_);
+  message.mutable_failed()->set_in_order(in_order);
+  formation_.star->Broadcast(message);
 }
 
 void Communicator::TellPorts(const absl::Status& named) {
@@ -84,16 +101,18 @@ bool Communicator::PollClosing() {
   const bool empty = std::all_of(locals_.begin(), locals_.end(),
                                  [](const LocalRank& l) { return l.port == nullptr; });
   if (!empty) return moved;
+  // The leader stays while members may still need it to pass on what they say.
+  const bool needed =
+      formation_.star != nullptr && formation_.star->leads() && !formation_.star->alone();
   if (state_ == State::kFailed) {
+    if (tell_at_ != kNever && needed) return moved;
     if (loop_ != nullptr || forming_ != nullptr) return moved;
     const MonotonicNs now = env_.access.clock->Now();
     if (closing_deadline_ == 0) closing_deadline_ = now + kFarewellPatienceNs;
     const bool told = formation_.star == nullptr || formation_.star->flushed();
     if (!told && now < closing_deadline_) return moved;
   } else {
-    // The leader stays while members may still need it to pass on what they say.
-    if (formation_.star->leads() ? !formation_.star->alone() : !formation_.star->flushed())
-      return moved;
+    if (needed || (!formation_.star->leads() && !formation_.star->flushed())) return moved;
     if (!formation_.lanes->drained()) return moved;
   }
   state_ = State::kClosed;

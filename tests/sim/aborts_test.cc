@@ -1,0 +1,94 @@
+// Ranks that give an operation up in the middle, and what else may happen before the others hear.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+// One or two ranks on each of three hosts; host 0 leads.
+class SimAborts : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(job_.Form());
+    job_.PostAll(OpKind::kAllReduce, 200'000);
+    world_.RunFor(100 * kNsPerUs);
+    ASSERT_FALSE(job_.Done());
+  }
+  void Abort(int r) {
+    job_.tenant(r).Abort(job_.rank(r));
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.rank(r).ended; }, kNsPerSec)) << "rank " << r;
+    world_.RunFor(kNsPerSec);
+  }
+  void ExpectNobodyHasHeard(std::initializer_list<int> ranks) {
+    for (int r : ranks) EXPECT_FALSE(job_.rank(r).failed()) << r << ": " << job_.rank(r).failure();
+  }
+  // At once, and of all that happened.
+  void ExpectAllHear(std::initializer_list<int> ranks, const char* cause) {
+    for (int r : ranks) {
+      EXPECT_TRUE(world_.RunUntil([&] { return job_.rank(r).failed(); }, kNsPerSec))
+          << "rank " << r;
+      EXPECT_THAT(job_.rank(r).failure(), HasSubstr("was aborted in the middle of operation #1"));
+      EXPECT_THAT(job_.rank(r).failure(), HasSubstr(cause));
+      EXPECT_EQ(job_.rank(r).done(), wire::kFencePoison) << "rank " << r;
+    }
+  }
+
+  SimWorld world_{{.seed = 7, .hosts = 3, .network = {}}};
+  SimJob job_{world_, {0, 1, 1, 2, 2}, 1 << 20};
+};
+
+TEST_F(SimAborts, ADeathBehindAnAbortIsHeardAtOnce) {
+  Abort(3);
+  ExpectNobodyHasHeard({0, 1, 2, 4});
+  job_.tenant(1).Kill();
+  ExpectAllHear({0, 2, 4}, "rank 1 is gone: its process");
+}
+
+// Nobody but the leader can tell the others.
+TEST_F(SimAborts, TheLeaderPassesADeathOnThoughItsOwnRanksAreGone) {
+  Abort(0);
+  ExpectNobodyHasHeard({1, 2, 3, 4});
+  job_.tenant(1).Kill();
+  ExpectAllHear({2, 3, 4}, "rank 1 is gone: its process");
+}
+
+TEST_F(SimAborts, TheDeathOfAHostIsHeardAtOnce) {
+  Abort(1);
+  ExpectNobodyHasHeard({0, 2, 3, 4});
+  world_.host(2).Kill(world_.network());
+  ExpectAllHear({0, 2}, "is gone: ");
+}
+
+TEST_F(SimAborts, TheDeathOfTheLeaderIsHeardAtOnce) {
+  Abort(1);
+  world_.host(0).Kill(world_.network());
+  ExpectAllHear({2, 3, 4}, "is gone: ");
+}
+
+// Their daemons close what nobody there needs, which is no fault.
+TEST_F(SimAborts, HostsWhoseRanksHaveAllGivenUpAreNotMissed) {
+  job_.tenant(1).Destroy(job_.rank(1));  // waits for the operation
+  for (int r : {3, 0, 2}) Abort(r);
+  EXPECT_TRUE(job_.rank(1).ended);
+  world_.RunFor(5 * kNsPerSec);
+  EXPECT_EQ(world_.host(1).daemon().communicators(), 0u);
+  ExpectNobodyHasHeard({4});
+  Abort(4);
+  for (int h : {0, 2}) EXPECT_EQ(world_.host(h).daemon().communicators(), 0u) << "host " << h;
+}
+
+TEST_F(SimAborts, OneFaultIsToldOnce) {
+  Abort(3);
+  job_.tenant(1).Kill();
+  ExpectAllHear({0, 2, 4}, "rank 1 is gone: its process");
+  job_.tenant(2).Kill();
+  world_.RunFor(35 * kNsPerSec);
+  EXPECT_THAT(job_.rank(0).failure(), Not(HasSubstr("rank 2 is gone")));
+}
+
+}  // namespace
+}  // namespace mccs
