@@ -132,12 +132,12 @@ absl::StatusOr<BufferExports::Found> BufferExports::FindVirtual(const BufferUse&
   return Found{chunk, chunk.PlaceOf(Address(use))};
 }
 
-std::optional<AddressRange> BufferExports::RangeOf(uint32_t id) {
+std::optional<AddressRange> BufferExports::RangeOf(const wire::BufferRef& ref, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   for (const auto& [base, entry] : entries_) {
-    if (entry.buffer.id == id) return entry.buffer.range;
+    if (entry.buffer.id == ref.id) return entry.buffer.range;
   }
-  return virtual_.RangeOf(id);
+  return virtual_.ChunksAround(ref.id, {ref.offset, bytes});
 }
 
 absl::StatusOr<BufferExports::Found> BufferExports::Export(const BufferUse& use,

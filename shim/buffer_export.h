@@ -86,8 +86,9 @@ class BufferExports {
   // The same, but for exports that something still keeps (leases().Keep).
   bool LetGoUnlessKept(const AddressRange& range);
 
-  // Where the export of this name lies; nothing when it has ended.
-  std::optional<AddressRange> RangeOf(uint32_t id);
+  // The allocation, or the mappings, that a piece of the daemon's buffer lies in; nothing when the
+  // export has ended. REQUIRES: `bytes` > 0.
+  std::optional<AddressRange> RangeOf(const wire::BufferRef& ref, uint64_t bytes);
   ExportLeases& leases() { return leases_; }
 
  private:

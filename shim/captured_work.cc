@@ -94,20 +94,20 @@ CaptureLease::~CaptureLease() {
     message.capture = number_;
     message.comm_handle = comm_handle_;
     session->client->Tell(message);
-    for (const auto& [buffer, range] : kept_) session->buffers.leases().EndKeep(range);
+    for (const auto& [base, bytes] : kept_) session->buffers.leases().EndKeep({base, bytes});
   }
   for (const auto& [stream, place] : places_) slots_->GiveBack(place.slot);
 }
 
-void CaptureLease::Keep(const wire::WorkRecord& record) {
+void CaptureLease::Keep(const wire::BufferRef& ref, uint64_t bytes) {
   const std::shared_ptr<Session> session = session_.lock();
-  for (const wire::BufferRef& ref : {record.send, record.recv, record.scalar_buffer}) {
-    if (ref.id == 0 || kept_.contains(ref.id)) continue;
-    const std::optional<AddressRange> range = session->buffers.RangeOf(ref.id);
-    if (!range) continue;  // Freed since; the daemon says so.
-    kept_[ref.id] = *range;
-    session->buffers.leases().Keep(*range);
-  }
+  const std::optional<AddressRange> range = session->buffers.RangeOf(ref, bytes);
+  if (!range) return;  // Freed since; the daemon says so.
+  ExportLeases& leases = session->buffers.leases();
+  const auto [known, fresh] = kept_.try_emplace(range->base, range->bytes);
+  if (!fresh && known->second >= range->bytes) return;
+  leases.Keep(*range);
+  if (!fresh) leases.EndKeep({range->base, std::exchange(known->second, range->bytes)});
 }
 
 std::optional<CapturedPlace> CaptureLease::PlaceOf(uint64_t stream_key) {

@@ -69,9 +69,9 @@ class CaptureLease {
   // For the next group on the stream with this key; the same again until Took. nullopt: all slots
   // are in use.
   std::optional<CapturedPlace> PlaceOf(uint64_t stream_key);
-  // The buffers that the call names are used, as long as this lives, though no call names them.
+  // What the daemon's buffers hold there is used, as long as this lives, though no call names it.
   // REQUIRES: the session is there.
-  void Keep(const wire::WorkRecord& record);
+  void Keep(const wire::BufferRef& ref, uint64_t bytes);
   // The daemon has accepted a group at this place of the stream.
   void Took(uint64_t stream_key) { ++places_.at(stream_key).group; }
 
@@ -81,7 +81,7 @@ class CaptureLease {
   const uint32_t comm_handle_;
   const uint64_t number_;
   std::map<uint64_t, CapturedPlace> places_;  // of the next group, by stream
-  std::map<uint32_t, AddressRange> kept_;     // by the daemon's name of the buffer
+  std::map<uint64_t, uint64_t> kept_;         // bytes by address
 };
 
 // All captures of one communicator. THREAD: under its submit lock.

@@ -209,6 +209,16 @@ absl::Status GroupWork::PlaceStaged() {
   return absl::OkStatus();
 }
 
+void GroupWork::KeepBuffers(const wire::WorkRecord& record, const Communicator& comm,
+                            CaptureLease& lease) {
+  const auto ranks = static_cast<uint64_t>(comm.ranks());
+  const uint64_t size = SizeOf(record.type);
+  const Sides sides = SidesOf(record.op, record.count, ranks, comm.rank() == record.root_or_peer);
+  if (record.send.id != 0) lease.Keep(record.send, sides.input * size);
+  if (record.recv.id != 0) lease.Keep(record.recv, sides.output * size);
+  if (record.scalar_buffer.id != 0) lease.Keep(record.scalar_buffer, size);
+}
+
 absl::Status GroupWork::Register(Batch& batch) {
   Communicator& comm = *batch.comm;
   ScopedContext context(comm.driver(), comm.context());
@@ -227,7 +237,7 @@ absl::Status GroupWork::Register(Batch& batch) {
     use.value = place->group;
   }
   for (uint32_t i = batch.first; i != kEnd; i = operations_[i].next) {
-    batch.lease->Keep(operations_[i].record);
+    KeepBuffers(operations_[i].record, comm, *batch.lease);
   }
   DaemonClient& daemon = *comm.session()->client;
   wire::CaptureWork message{};

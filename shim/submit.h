@@ -86,6 +86,9 @@ class GroupWork {
   absl::Status PlaceStaged();
   // Tells the daemon of a captured group. Nothing is enqueued yet.
   absl::Status Register(Batch& batch);
+  // For as long as the graph lives.
+  static void KeepBuffers(const wire::WorkRecord& record, const Communicator& comm,
+                          CaptureLease& lease);
   absl::Status WriteReady(Batch& batch);
   void TakeBackSlots();
   // Under the submit lock. Their buffers are named by the ring, or by nobody any more.

@@ -97,9 +97,17 @@ VirtualRanges::Chunks::iterator VirtualRanges::FirstBeyond(Window& window, uint6
   return mccs::FirstBeyond(window.chunks, address, [](const Chunk& chunk) { return chunk.bytes; });
 }
 
-std::optional<AddressRange> VirtualRanges::RangeOf(uint32_t id) const {
+std::optional<AddressRange> VirtualRanges::ChunksAround(uint32_t id,
+                                                        const AddressRange& span) const {
   for (const auto& window : windows_) {
-    if (window->id == id) return window->range;
+    if (window->id != id) continue;
+    uint64_t first = window->range.base + span.base;
+    uint64_t end = first + span.bytes;
+    auto it = FirstBeyond(*window, first);
+    if (it != window->chunks.end()) first = std::min(first, it->first);
+    it = FirstBeyond(*window, end - 1);
+    if (it != window->chunks.end() && it->first < end) end = it->first + it->second.bytes;
+    return AddressRange{first, end - first};
   }
   return std::nullopt;
 }

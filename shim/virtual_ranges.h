@@ -68,8 +68,9 @@ class VirtualRanges {
   // Requests of which nobody has seen the answer.
   size_t CountUnanswered();
 
-  // All that this buffer of the daemon stands for.
-  std::optional<AddressRange> RangeOf(uint32_t id) const;
+  // The chunks that a span of offsets in this buffer of the daemon lies in; nothing where it has no
+  // such buffer. REQUIRES: the span is not empty.
+  std::optional<AddressRange> ChunksAround(uint32_t id, const AddressRange& span) const;
   bool empty() const;
 
  private:

@@ -27,12 +27,20 @@ class ExportLifetime : public ShimTest {
   }
   int Registered() { return daemon_.CountOf(wire::MessageKind::kRegisterBuffer); }
   int Released() { return daemon_.CountOf(wire::MessageKind::kReleaseBuffer); }
+  int Unmapped() { return daemon_.CountOf(wire::MessageKind::kUnmapChunks); }
   bool EventuallyReleased(int count) {
+    return Eventually([&] { return Released(); }, count);
+  }
+  bool EventuallyUnmapped(int count) {
+    return Eventually([&] { return Unmapped(); }, count);
+  }
+  template <typename Counter>
+  static bool Eventually(Counter counter, int count) {
     const auto end = steady_clock::now() + seconds(20);
-    while (Released() < count && steady_clock::now() < end) {
+    while (counter() < count && steady_clock::now() < end) {
       std::this_thread::sleep_for(milliseconds(1));
     }
-    return Released() == count;
+    return counter() == count;
   }
   // However many answers the reader gets meanwhile, which wakes it each time.
   void WakeTheReader() {
@@ -195,7 +203,6 @@ TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
   constexpr size_t kRuns = 200;
   setenv("MCCS_EXPORT_LEASE", "0.3", 1);
   MakeRanks(1);
-  const auto unmapped = [&] { return daemon_.CountOf(wire::MessageKind::kUnmapChunks); };
   const auto use_all = [&, segment = fake_cuda::Reserve(2 * kRuns * kChunk)](bool fresh) {
     for (size_t i = 0; i < kRuns; ++i) {
       std::byte* const chunk = segment + 2 * i * kChunk;
@@ -203,20 +210,36 @@ TEST_F(ExportLifetime, AFewLeasesOfVirtualMemoryEndAtATime) {
       Sum(reinterpret_cast<int*>(chunk));
     }
   };
-  const auto eventually_unmapped = [&](int count) {
-    const auto end = steady_clock::now() + seconds(20);
-    while (unmapped() < count && steady_clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return unmapped() == count;
-  };
   use_all(true);
-  EXPECT_TRUE(eventually_unmapped(kRuns)) << "in several rounds";
+  EXPECT_TRUE(EventuallyUnmapped(kRuns)) << "in several rounds";
   daemon_.KeepSilentOn(wire::MessageKind::kUnmapChunks);
   use_all(false);
-  EXPECT_TRUE(eventually_unmapped(kRuns + 64));
+  EXPECT_TRUE(EventuallyUnmapped(kRuns + 64));
   WakeTheReader();
-  EXPECT_EQ(unmapped(), kRuns + 64) << "are not answered";
+  EXPECT_EQ(Unmapped(), kRuns + 64) << "are not answered";
+}
+
+TEST_F(ExportLifetime, AGraphKeepsWhatItsCallsNameAndNoMore) {
+  constexpr size_t kChunk = 16 << 10;
+  setenv("MCCS_EXPORT_LEASE", "0.1", 1);
+  MakeRanks(1);
+  std::byte* const segment = fake_cuda::Reserve(8 * kChunk);
+  for (size_t i : {0, 1, 2, 5}) fake_cuda::Map(segment + i * kChunk, kChunk);
+  auto* const captured = reinterpret_cast<int*>(segment + kChunk);
+  const CUstream stream = Stream();
+  fake_cuda::BeginCapture(stream);
+  // All of chunk 1, and the beginning of chunk 2.
+  ASSERT_EQ(ncclAllReduce(captured, captured, kChunk / sizeof(int) + 1, ncclInt, ncclSum, comms_[0],
+                          stream),
+            ncclSuccess)
+      << LastError();
+  const CUgraph graph = fake_cuda::EndCapture(stream);
+  for (size_t i : {0, 5}) Sum(reinterpret_cast<int*>(segment + i * kChunk));
+  EXPECT_TRUE(EventuallyUnmapped(2)) << "chunks 0 and 5";
+  std::this_thread::sleep_for(milliseconds(300));  // a round or two more
+  EXPECT_EQ(Unmapped(), 2);
+  fake_cuda::DestroyGraph(graph);
+  EXPECT_TRUE(EventuallyUnmapped(3)) << "chunks 1 and 2, together";
 }
 
 TEST_F(ExportLifetime, ACallInAnOpenGroupKeepsWhatItNames) {
