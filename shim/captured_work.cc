@@ -95,6 +95,7 @@ CaptureLease::~CaptureLease() {
     message.comm_handle = comm_handle_;
     session->client->Tell(message);
     for (const auto& [base, bytes] : kept_) session->buffers.leases().EndKeep({base, bytes});
+    for (auto& block : staging_) session->staging.Give(std::move(block));
   }
   for (const auto& [stream, place] : places_) slots_->GiveBack(place.slot);
 }
@@ -128,6 +129,11 @@ absl::StatusOr<std::shared_ptr<CaptureLease>> Captures::LeaseOf(const StreamCapt
   MCCS_RETURN_IF_ERROR(HandToGraph(session_->driver, capture.graph, lease));
   leases_[capture.id] = lease;
   return lease;
+}
+
+std::shared_ptr<CaptureLease> Captures::Find(unsigned long long capture) const {
+  const auto known = leases_.find(capture);
+  return known == leases_.end() ? nullptr : known->second.lock();
 }
 
 bool Captures::alive() const {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +73,9 @@ class CaptureLease {
   // What the daemon's buffers hold there is used, as long as this lives, though no call names it.
   // REQUIRES: the session is there.
   void Keep(const wire::BufferRef& ref, uint64_t bytes);
+  // Staging memory that the graph's copies use, of a communicator that has ended: it goes back to
+  // the session when the graph is gone.
+  void Inherit(std::unique_ptr<StagingBlock> block) { staging_.push_back(std::move(block)); }
   // The daemon has accepted a group at this place of the stream.
   void Took(uint64_t stream_key) { ++places_.at(stream_key).group; }
 
@@ -80,6 +84,7 @@ class CaptureLease {
   const std::shared_ptr<CapturedSlots> slots_;
   const uint32_t comm_handle_;
   const uint64_t number_;
+  std::vector<std::unique_ptr<StagingBlock>> staging_;
   std::map<uint64_t, CapturedPlace> places_;  // of the next group, by stream
   std::map<uint64_t, uint64_t> kept_;         // bytes by address
 };
@@ -92,6 +97,8 @@ class Captures {
 
   // The lease of this capture; made and given to its graph when it is the first.
   absl::StatusOr<std::shared_ptr<CaptureLease>> LeaseOf(const StreamCapture& capture);
+  // The lease that LeaseOf has made for CUDA's id; null where there is none.
+  std::shared_ptr<CaptureLease> Find(unsigned long long capture) const;
   // Some graph can still be replayed.
   bool alive() const;
 

@@ -55,7 +55,7 @@ void Communicator::GiveBackStaging() {
   if (!submit_side_) return;
   const bool ended_well = state() == State::kFinalized;
   if (!ended_well && !let_go_ && !session_->client->dead()) return;
-  submit_side_->staging.GiveBack();
+  submit_side_->staging.GiveBackAll();
   if (ended_well) session_->staging.Trim();
 }
 

@@ -36,6 +36,10 @@ uint64_t KeyOf(const StagedGroup::Call& call) {
   return call.capture == 0 ? stream : stream ^ (~uint64_t{call.capture} << 32);
 }
 
+std::shared_ptr<CaptureLease> GraphOf(const StagedGroup::Call& call) {
+  return call.capture == 0 ? nullptr : call.comm->submit_side().captures.Find(call.capture);
+}
+
 }  // namespace
 
 // ---- What a communicator has borrowed --------------------------------------------------------
@@ -45,24 +49,39 @@ absl::StatusOr<StagingBlock*> StagingMemory::Reserve(const Need& need) {
     if (block->key == need.key && block->bytes >= need.bytes) return block.get();
   }
   for (const auto& block : blocks_) {
-    if (block->bytes < need.bytes || block->captured || !pool_.IsIdle(*block)) continue;
+    if (block->bytes < need.bytes || !IsFree(*block)) continue;
     block->key = need.key;
-    block->captured = need.captured;
+    block->graph = need.graph;
     return block.get();
   }
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<StagingBlock> fresh, pool_.Take(device_, need.bytes));
   fresh->key = need.key;
-  fresh->captured = need.captured;
+  fresh->graph = need.graph;
   blocks_.push_back(std::move(fresh));
   return blocks_.back().get();
 }
 
+bool StagingMemory::IsFree(const StagingBlock& block) const {
+  return block.graph.expired() && pool_.IsIdle(block);
+}
+
 void StagingMemory::GiveBack() {
   std::erase_if(blocks_, [&](std::unique_ptr<StagingBlock>& block) {
-    if (block->captured || !pool_.IsIdle(*block)) return false;
+    if (!IsFree(*block)) return false;
     pool_.Give(std::move(block));
     return true;
   });
+}
+
+void StagingMemory::GiveBackAll() {
+  for (std::unique_ptr<StagingBlock>& block : blocks_) {
+    if (const std::shared_ptr<CaptureLease> graph = block->graph.lock()) {
+      graph->Inherit(std::move(block));
+    } else {
+      pool_.Give(std::move(block));
+    }
+  }
+  blocks_.clear();
 }
 
 uint64_t StagingMemory::bytes() const {
@@ -86,7 +105,7 @@ uint32_t StagedGroup::UseOf(const Call& call) {
   }
   uses_.push_back({.comm = call.comm,
                    .stream = call.stream,
-                   .need = {.key = key, .bytes = 0, .captured = call.capture != 0},
+                   .need = {.key = key, .bytes = 0, .graph = GraphOf(call)},
                    .block = nullptr,
                    .ref = {}});
   return static_cast<uint32_t>(uses_.size() - 1);
@@ -158,7 +177,7 @@ absl::Status StagedGroup::CopyOut(const Communicator& comm) const {
     MCCS_RETURN_IF_ERROR(Copy(call, side.user, staging + side.at, side.bytes));
   }
   for (const Use& use : uses_) {
-    if (use.comm != &comm || use.block->captured) continue;
+    if (use.comm != &comm || use.need.graph != nullptr) continue;
     const CUresult error = comm.driver().EventRecord(use.block->idle, use.stream);
     if (error != CUDA_SUCCESS) return CudaError(comm.driver(), error, "cuEventRecord");
   }

@@ -48,21 +48,26 @@ class StagingMemory {
 
   // A block that the stream with this key works in: its own, one that is idle, or a new one, whose
   // size is a power of two. One that the stream has outgrown is not waited for; it serves others
-  // when it is idle. `captured`: `key` names a capture, whose graph may use the block for as long
-  // as the communicator lives.
+  // when it is idle. `graph`: `key` names a capture, and the block is its graph's as long as this
+  // lives; null elsewhere.
   struct Need {
     uint64_t key;
     uint64_t bytes;
-    bool captured;
+    std::shared_ptr<CaptureLease> graph;
   };
   absl::StatusOr<StagingBlock*> Reserve(const Need& need);
 
   // Gives up all blocks that are idle and belong to no graph. REQUIRES: as StagingPool::Give.
   void GiveBack();
+  // Gives up all: those of graphs when the graphs are gone. REQUIRES: likewise; nothing is borrowed
+  // any more.
+  void GiveBackAll();
 
   uint64_t bytes() const;
 
  private:
+  bool IsFree(const StagingBlock& block) const;
+
   StagingPool& pool_;
   const DeviceBinding device_;
   std::vector<std::unique_ptr<StagingBlock>> blocks_;
@@ -87,7 +92,7 @@ class StagedGroup {
   void Clear();
 
   // Finds memory for every piece; enqueues nothing. REQUIRES: the submit locks of all communicators
-  // are held, until CopyOut.
+  // are held, until CopyOut; captures have their leases.
   absl::Status Place();
   // Makes the record speak of the pieces. REQUIRES: Place was ok.
   void WritePlaces(const Call& call, wire::WorkRecord& record) const;

@@ -24,13 +24,16 @@
 
 namespace mccs::shim {
 
+class CaptureLease;
+
 struct StagingBlock {
   DeviceBinding device{};
   CUdeviceptr address = 0;
   uint64_t bytes = 0;
   CUevent idle = nullptr;  // behind the last copy out; complete also before the first one
   uint64_t key = 0;        // the borrower's: whose work it is for
-  bool captured = false;   // copies of a graph use it, which may be launched at any time
+  // Whose graph's copies use it: that may be launched at any time.
+  std::weak_ptr<CaptureLease> graph;
 };
 
 // All staging of one session. THREAD: any.

@@ -123,6 +123,9 @@ absl::Status GroupWork::Submit() {
   if (batches_.empty()) return absl::OkStatus();
   Lock();
   absl::Status status = CheckAll();
+  for (Batch& batch : batches_) {
+    if (status.ok() && batch.capture != 0) status = OpenLease(batch);
+  }
   if (status.ok() && !staged_.empty()) status = PlaceStaged();
   for (Batch& batch : batches_) {
     if (status.ok() && batch.capture != 0) status = Register(batch);
@@ -219,12 +222,18 @@ void GroupWork::KeepBuffers(const wire::WorkRecord& record, const Communicator& 
   if (record.scalar_buffer.id != 0) lease.Keep(record.scalar_buffer, size);
 }
 
-absl::Status GroupWork::Register(Batch& batch) {
+absl::Status GroupWork::OpenLease(Batch& batch) {
   Communicator& comm = *batch.comm;
   ScopedContext context(comm.driver(), comm.context());
   MCCS_ASSIGN_OR_RETURN(const StreamCapture capture,
                         CaptureOf(comm.driver(), batch.streams[0].stream));
   MCCS_ASSIGN_OR_RETURN(batch.lease, comm.submit_side().captures.LeaseOf(capture));
+  return absl::OkStatus();
+}
+
+absl::Status GroupWork::Register(Batch& batch) {
+  Communicator& comm = *batch.comm;
+  ScopedContext context(comm.driver(), comm.context());
   for (StreamUse& use : batch.streams) {
     const std::optional<CapturedPlace> place =
         batch.lease->PlaceOf(StreamKey(comm.driver(), use.stream));

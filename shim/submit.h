@@ -65,7 +65,7 @@ class GroupWork {
     uint32_t last;
     absl::InlinedVector<StreamUse, 2> streams;
     unsigned long long capture;           // CUDA's id; 0: not captured
-    std::shared_ptr<CaptureLease> lease;  // likewise null, and before Register
+    std::shared_ptr<CaptureLease> lease;  // likewise null, and before OpenLease
     // While records are written:
     uint32_t next_fence;  // index into `streams`; 0 stands for the operations' own slot
     uint32_t next_operation;
@@ -84,6 +84,8 @@ class GroupWork {
   absl::Status CheckSelfMessages(const Batch& batch) const;
   // Before anything is enqueued: memory for what has to be staged.
   absl::Status PlaceStaged();
+  // What the graph holds of a captured group.
+  static absl::Status OpenLease(Batch& batch);
   // Tells the daemon of a captured group. Nothing is enqueued yet.
   absl::Status Register(Batch& batch);
   // For as long as the graph lives.

@@ -253,6 +253,64 @@ TEST_F(Staging, MemoryInUseSurvivesASuspend) {
   EXPECT_EQ(*data, 4);
 }
 
+// The daemon has done its part when the last copy is still to come.
+TEST_F(Staging, WhatIsStillCopiedOutAtDestroyServesTheNext) {
+  int* data = Pool({5});
+  const size_t before = fake_cuda::allocations();
+  MakeRanks(1);
+  Sum(data, 1, nullptr);
+  while (fake_cuda::Advance()) {
+  }
+  ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is in use";
+  ASSERT_TRUE(Synchronize(nullptr));
+  EXPECT_EQ(*data, 5);
+  MakeRanks(1);
+  Sum(data, 1, nullptr);
+  EXPECT_EQ(fake_cuda::allocations(), before + 1) << "it is used again";
+  ASSERT_TRUE(Synchronize(nullptr));
+  ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+  EXPECT_EQ(fake_cuda::allocations(), before);
+  comms_.clear();
+}
+
+TEST_F(Staging, MemoryOfAGraphGoesWithTheGraph) {
+  int* data = Pool({5});
+  const size_t before = fake_cuda::allocations();
+  for (const bool graph_first : {true, false}) {
+    MakeRanks(1);
+    CUstream stream = Stream();
+    fake_cuda::BeginCapture(stream);
+    Sum(data, 1, stream);
+    CUgraph graph = fake_cuda::EndCapture(stream);
+    fake_cuda::Launch(graph, stream);
+    ASSERT_TRUE(Synchronize(stream));
+    EXPECT_EQ(fake_cuda::allocations(), before + 1);
+    if (graph_first) fake_cuda::DestroyGraph(graph);
+    ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+    if (!graph_first) {
+      EXPECT_EQ(fake_cuda::allocations(), before + 1) << "the graph may be launched";
+      fake_cuda::DestroyGraph(graph);
+      MakeRanks(1);
+      ASSERT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess);
+    }
+    EXPECT_EQ(fake_cuda::allocations(), before);
+  }
+  comms_.clear();
+}
+
+TEST_F(Staging, MemoryOfAGraphThatIsGoneServesOthers) {
+  MakeRanks(1);
+  CUstream stream = Stream();
+  fake_cuda::BeginCapture(stream);
+  Sum(Pool({5}), 1, stream);
+  fake_cuda::DestroyGraph(fake_cuda::EndCapture(stream));
+  const uint64_t of_one = Held(0);
+  Sum(Pool({6}), 1, stream);
+  EXPECT_EQ(Held(0), of_one);
+  ASSERT_TRUE(Synchronize(stream));
+}
+
 TEST_F(Staging, DestroyFreesAndAbortKeepsForTheNext) {
   int* data = Pool({5});
   const size_t before = fake_cuda::allocations();
