@@ -98,11 +98,7 @@ class BufferExports {
     ExportedBuffer buffer;
     ExportLeases::Use last_use;
   };
-  // One that the daemon was asked to let go of.
-  struct Leaving {
-    AddressRange range;
-    uint64_t request;
-  };
+  using Leaving = VirtualRanges::Leaving;
   using Entries = std::map<uint64_t, Entry>;  // by base
 
   absl::StatusOr<Found> Export(const BufferUse& use, unsigned long long cuda_id);
@@ -112,12 +108,13 @@ class BufferExports {
   bool LetGo(const AddressRange& range, bool kept_too);
   // What the daemon has to do before the range is free; nothing when the lock cannot be had in
   // time.
-  std::optional<std::vector<uint64_t>> BeginLettingGo(const AddressRange& range, bool kept_too,
-                                                      Clock::time_point until);
+  std::optional<std::vector<Leaving>> BeginLettingGo(const AddressRange& range, bool kept_too,
+                                                     Clock::time_point until);
   // Of memory that is freed already, which CUDA does only after the work on it: nobody waits.
   Entries::iterator Forget(Entries::iterator gone);
   void ForgetFreed();
   void WarnOfDelay(const AddressRange& range);
+  void TakeInLate();
 
   // The reader's chore: ends leases. Never blocks.
   std::optional<Clock::time_point> EndLeases();
@@ -127,9 +124,13 @@ class BufferExports {
   const VirtualAllocations& allocations_;
   DaemonClient& client_;
   ExportLeases leases_;
-  std::atomic<bool> any_{false};  // written under mutex_: something is exported, or about to be
-  bool watching_ = false;         // the reader's own: leases are counted
+  std::atomic<bool> any_{
+      false};  // set before, and cleared under both locks: something is exported, or about to be
+  bool watching_ = false;  // the reader's own: leases are counted
   std::atomic<bool> warned_{false};
+
+  std::mutex late_mutex_;  // taken last; who has waited for long enough need not wait for mutex_
+  std::vector<Leaving> late_;  // guarded by late_mutex_: what LetGo did not live to see
 
   std::mutex mutex_;
   Entries entries_;               // guarded by mutex_, like all below; ranges do not overlap

@@ -77,28 +77,42 @@ bool BufferExports::LetGo(const AddressRange& range, bool kept_too) {
   if (!any_.load(std::memory_order_acquire) || client_.dead()) return true;
   const Clock::time_point until = Clock::now() + kLetGoTime;
   const auto requests = BeginLettingGo(range, kept_too, until);
-  bool gone = requests.has_value();
-  for (uint64_t request : requests.value_or(std::vector<uint64_t>{})) {
+  std::vector<Leaving> late;
+  for (const Leaving& leaving : requests.value_or(std::vector<Leaving>{})) {
     const auto left = std::max(until - Clock::now(), Clock::duration::zero());
-    const auto answer = client_.Await(request, std::chrono::ceil<std::chrono::milliseconds>(left));
-    gone &= !absl::IsDeadlineExceeded(answer.status());
+    if (client_.WaitFor(leaving.request, std::chrono::ceil<std::chrono::milliseconds>(left))) {
+      client_.Forget(leaving.request);
+    } else {
+      late.push_back(leaving);
+    }
   }
-  if (!gone) WarnOfDelay(range);
-  return gone;
+  if (requests.has_value() && late.empty()) return true;
+  WarnOfDelay(range);
+  // Who frees it once more has to wait, too.
+  std::lock_guard lock(late_mutex_);
+  late_.insert(late_.end(), late.begin(), late.end());
+  any_ = true;
+  return false;
 }
 
-std::optional<std::vector<uint64_t>> BufferExports::BeginLettingGo(const AddressRange& range,
-                                                                   bool kept_too,
-                                                                   Clock::time_point until) {
+void BufferExports::TakeInLate() {
+  std::lock_guard lock(late_mutex_);
+  leaving_.insert(leaving_.end(), late_.begin(), late_.end());
+  late_.clear();
+}
+
+std::optional<std::vector<BufferExports::Leaving>> BufferExports::BeginLettingGo(
+    const AddressRange& range, bool kept_too, Clock::time_point until) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   for (PoliteWait wait; !lock; wait.Pause()) {
     if (Clock::now() >= until) return std::nullopt;
     (void)lock.try_lock();
   }
-  std::vector<uint64_t> requests;
+  TakeInLate();
+  std::vector<Leaving> requests;
   std::erase_if(leaving_, [&](const Leaving& leaving) {
-    if (!leaving.range.Overlaps(range)) return false;
-    requests.push_back(leaving.request);
+    if (!leaving.range.Overlaps(range)) return client_.Poll(leaving.request).has_value();
+    requests.push_back(leaving);
     return true;
   });
   bool any = false;
@@ -110,7 +124,7 @@ std::optional<std::vector<uint64_t>> BufferExports::BeginLettingGo(const Address
     }
     any = true;
     const auto request = client_.Send(ReleaseOf(it->second.buffer));
-    if (request.ok()) requests.push_back(*request);
+    if (request.ok()) requests.push_back({it->second.buffer.range, *request});
     it = entries_.erase(it);
   }
   any |= virtual_.BeginLettingGo(
@@ -151,6 +165,7 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
   // Somebody may hold the lock and wait for an answer that we have to read.
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
+  TakeInLate();
   std::erase_if(leaving_, [this](const Leaving& l) { return client_.Poll(l.request).has_value(); });
   size_t unanswered = leaving_.size() + virtual_.CountUnanswered();
   for (auto it = entries_.begin(); it != entries_.end();) {
@@ -173,7 +188,8 @@ bool BufferExports::EndLeasesNow(Clock::time_point now) {
       kMostUnanswered - std::min(unanswered, kMostUnanswered));
   if (!all_ended) return false;
   leases_.RoundDone(now);
-  if (entries_.empty() && leaving_.empty() && virtual_.empty()) any_ = false;
+  std::lock_guard late_lock(late_mutex_);
+  if (entries_.empty() && leaving_.empty() && late_.empty() && virtual_.empty()) any_ = false;
   return true;
 }
 

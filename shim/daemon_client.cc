@@ -222,6 +222,14 @@ absl::StatusOr<Reply> DaemonClient::Await(uint64_t request,
   return answer;
 }
 
+bool DaemonClient::WaitFor(uint64_t request, std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return answered_.wait_for(lock, limit, [&] {
+    const auto it = pending_.find(request);
+    return it == pending_.end() || it->second.answer.has_value();
+  });
+}
+
 std::optional<absl::StatusOr<Reply>> DaemonClient::Poll(uint64_t request) {
   std::lock_guard lock(mutex_);
   const auto it = pending_.find(request);

@@ -73,7 +73,10 @@ class DaemonClient {
   absl::StatusOr<Reply> Await(uint64_t request,
                               std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  // The same without blocking: nullopt while there is no answer.
+  // Waits for an answer and takes it from nobody. False when the time is over: it may come yet.
+  bool WaitFor(uint64_t request, std::chrono::milliseconds limit);
+
+  // As Await, without blocking: nullopt while there is no answer.
   std::optional<absl::StatusOr<Reply>> Poll(uint64_t request);
 
   // Answers the request ourselves, if nobody has: whoever waits gets `why`.

@@ -265,7 +265,7 @@ absl::Status VirtualRanges::Collect(Window& window, Found& found) {
 
 // Neighbours go in one message.
 bool VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser chosen,
-                            std::vector<uint64_t>* requests, size_t most) {
+                            std::vector<Leaving>* requests, size_t most) {
   AddressRange run;
   const auto send = [&] {
     if (run.bytes == 0) return;
@@ -274,8 +274,7 @@ bool VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser c
     message.offset = run.base - window.range.base;
     message.bytes = run.bytes;
     if (const auto request = client_.Send(message); request.ok()) {
-      if (requests != nullptr) requests->push_back(*request);
-      if (requests == nullptr) window.leaving.push_back({run, *request});
+      (requests != nullptr ? *requests : window.leaving).push_back({run, *request});
     }
     run = {};
   };
@@ -301,12 +300,12 @@ bool VirtualRanges::TakeOut(Window& window, const AddressRange& range, Chooser c
 }
 
 bool VirtualRanges::BeginLettingGo(const AddressRange& range, Chooser chosen,
-                                   std::vector<uint64_t>* requests) {
+                                   std::vector<Leaving>* requests) {
   const size_t before = requests->size();
   for (const auto& window : windows_) {
     std::erase_if(window->leaving, [&](const Leaving& leaving) {
       if (!leaving.range.Overlaps(range)) return false;
-      requests->push_back(leaving.request);
+      requests->push_back(leaving);
       return true;
     });
     TakeOut(*window, range, chosen, requests);

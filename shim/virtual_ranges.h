@@ -58,10 +58,15 @@ class VirtualRanges {
   // errors. REQUIRES: the range does not wrap around.
   absl::StatusOr<Found> Resolve(const AddressRange& use);
 
+  // One export that the daemon was asked to let go of.
+  struct Leaving {
+    AddressRange range;
+    uint64_t request;
+  };
   // Asks the daemon to let go of every chunk of the range that `chosen` likes, and adds the
   // requests that have to be answered first. True if there were any.
   using Chooser = absl::FunctionRef<bool(const AddressRange& chunk, const ExportLeases::Use& use)>;
-  bool BeginLettingGo(const AddressRange& range, Chooser chosen, std::vector<uint64_t>* requests);
+  bool BeginLettingGo(const AddressRange& range, Chooser chosen, std::vector<Leaving>* requests);
   // The same for all there is, without anybody who waits, and with at most so many requests. False
   // where some are left.
   bool LetGoOf(Chooser chosen, size_t most);
@@ -81,11 +86,6 @@ class VirtualRanges {
     ExportLeases::Use last_use;
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by address
-  // One that the daemon was asked to let go of.
-  struct Leaving {
-    AddressRange range;
-    uint64_t request;
-  };
   struct Window {
     AddressRange range;
     uint32_t id = 0;
@@ -114,7 +114,7 @@ class VirtualRanges {
 
   // Without `requests` they are kept in the window. False where `most` were not enough.
   bool TakeOut(Window& window, const AddressRange& range, Chooser chosen,
-               std::vector<uint64_t>* requests, size_t most = SIZE_MAX);
+               std::vector<Leaving>* requests, size_t most = SIZE_MAX);
   void ForgetUnmapped();
 
   const DriverApi& driver_;

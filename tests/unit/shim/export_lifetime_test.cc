@@ -101,6 +101,9 @@ TEST_F(ExportLifetime, ADaemonThatDoesNotAnswerHoldsAFreeUpForTwoSeconds) {
   const auto start = steady_clock::now();
   LetGo(data);
   EXPECT_GE(steady_clock::now() - start, milliseconds(1900));
+  LetGo(data);  // the memory is still the daemon's
+  EXPECT_GE(steady_clock::now() - start, milliseconds(3900));
+  EXPECT_EQ(Released(), 1) << "was asked for already";
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }
 
