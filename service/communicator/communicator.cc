@@ -33,7 +33,8 @@ void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bo
                             [&](const LocalRank& l) { return l.port == port; });
   if (local == locals_.end()) {
     // On its way out: an abort that overtakes a destroy.
-    MCCS_CHECK(std::find(leaving_.begin(), leaving_.end(), port) != leaving_.end());
+    MCCS_CHECK(std::any_of(leaving_.begin(), leaving_.end(),
+                           [&](const LocalRank& l) { return l.port == port; }));
     return;
   }
   splits_.Abandon(port, 0, why);
@@ -67,7 +68,7 @@ bool Communicator::LeaveTheDrained() {
 }
 
 void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_order) {
-  leaving_.push_back(local.port);
+  leaving_.push_back(local);
   const bool between = state_ == State::kActive && !loop_->running() && !local.port->HasMessages();
   if (state_ == State::kFailed) {
     if (!in_order)
@@ -127,13 +128,18 @@ void Communicator::EndSplitsWithout(Rank rank, const std::string& why) {
 }
 
 bool Communicator::LetGoOfTheLeaving() {
-  // A running operation may use their buffers; and after a failure the device and the lanes, until
-  // they are gone.
+  // A running operation may use their buffers, and puts that have begun their windows; and after a
+  // failure the device and the lanes, until they are gone.
   if (leaving_.empty()) return false;
   if (loop_ != nullptr && (loop_->running() || !quiescent() || state_ == State::kFailed))
     return false;
-  for (RankPort* port : std::exchange(leaving_, {})) port->LetGo();
-  return true;
+  const auto free_from =
+      std::stable_partition(leaving_.begin(), leaving_.end(),
+                            [&](const LocalRank& l) { return WritesInto(l.rank, /*window=*/0); });
+  const std::vector<LocalRank> free(free_from, leaving_.end());
+  leaving_.erase(free_from, leaving_.end());
+  for (const LocalRank& local : free) local.port->LetGo();
+  return !free.empty();
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------

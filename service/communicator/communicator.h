@@ -80,6 +80,10 @@ class Communicator {
     return formation_.members.has_value() ? &*formation_.members : nullptr;
   }
   const absl::Status& failure() const { return failure_; }
+  // Something is still being written into the window of `rank`, a local one; 0: into any.
+  bool WritesInto(Rank rank, uint64_t window) const {
+    return messages_ != nullptr && messages_->WritesInto(rank, window);
+  }
   // What became of splits since the last call.
   std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
@@ -168,7 +172,7 @@ class Communicator {
 
   std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;
-  std::vector<RankPort*> leaving_;  // has left, not let go yet
+  std::vector<LocalRank> leaving_;  // has left, not let go yet
   std::vector<RankPort*> suspended_;
   bool gives_back_ = false;  // the lanes' memory, as soon as nothing is going on
   Formation formation_;

@@ -39,9 +39,9 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
     for (LocalRank& local : locals_) {
       if (local.port != draining.port) continue;
       if (in_order_) Depart(local, draining.why, /*in_order=*/true);
+      leaving_.push_back(local);
       local.port = nullptr;
     }
-    leaving_.push_back(draining.port);
   }
   PartFromForming();
   reporter_.Report(work(), failure_);

@@ -39,6 +39,7 @@ bool Session::Poll() {
   }
   if (state_ == State::kOpen) moved |= PollDirty();
   moved |= PollReleases();
+  moved |= PollClosingWindows();
   moved |= PollRevocations();
   for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
   if (state_ == State::kClosing && ranks_.empty()) state_ = State::kClosed;

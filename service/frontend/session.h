@@ -83,9 +83,18 @@ class Session {
     uint32_t parent = 0;  // CommHandle
   };
 
+  // A window that takes no further put, while one that had begun goes on.
+  struct ClosingWindow {
+    uint64_t request = 0;
+    uint32_t handle = 0;  // CommHandle
+    uint64_t number = 0;
+  };
+
   bool PollMessages();
   bool PollDirty();
   bool PollReleases();
+  bool PollClosingWindows();
+  bool IsWrittenInto(const ClosingWindow& window) const;
   void DropSomeFailedCalls();
   bool PollRevocations();
   absl::Status Handle(const TenantMessage& message, std::span<UniqueFd> fds);
@@ -158,6 +167,7 @@ class Session {
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
   std::vector<PendingSeat> seats_;
   std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
+  std::vector<ClosingWindow> closing_windows_;
   BufferReleases releases_{buffers_};
   uint32_t last_looked_at_ = 0;  // CommHandle; of DropSomeFailedCalls
   uint32_t dirty_words_ = 0;     // words of the dirty bitmap that handles in use reach

@@ -1,4 +1,6 @@
 // The part of a Session that hears of windows: memory that its ranks open to others' puts.
+#include <vector>
+
 #include "service/frontend/session.h"
 #include "service/frontend/session_reply.h"
 
@@ -20,7 +22,27 @@ absl::Status Session::HandleDeregisterWindow(const wire::DeregisterWindow& reque
   if (slot != ranks_.end() && slot->second.endpoint->communicator != nullptr) {
     closed = slot->second.endpoint->windows().Close(request.number);
   }
-  return SendDone(request.header.request, closed);
+  const ClosingWindow closing{request.header.request, request.comm_handle, request.number};
+  if (!closed.ok() || !IsWrittenInto(closing)) return SendDone(request.header.request, closed);
+  closing_windows_.push_back(closing);
+  return absl::OkStatus();
+}
+
+// Ends with the slice or copy that had begun, or with the communicator, which a broken lane fails.
+bool Session::IsWrittenInto(const ClosingWindow& window) const {
+  const auto slot = ranks_.find(window.handle);
+  if (slot == ranks_.end()) return false;
+  const RankEndpoint& endpoint = *slot->second.endpoint;
+  return endpoint.communicator != nullptr &&
+         endpoint.communicator->WritesInto(endpoint.rank(), window.number);
+}
+
+bool Session::PollClosingWindows() {
+  return std::erase_if(closing_windows_, [this](const ClosingWindow& window) {
+           if (IsWrittenInto(window)) return false;
+           if (state_ == State::kOpen) NoteSent(SendDone(window.request, absl::OkStatus()));
+           return true;
+         }) > 0;
 }
 
 }  // namespace mccs

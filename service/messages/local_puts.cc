@@ -1,5 +1,6 @@
 #include "service/messages/local_puts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -62,6 +63,14 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
         Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});
   }
   return pair.copy->copy.Advance(*parts_.device, moved) ? Progress::kComplete : Progress::kUnderWay;
+}
+
+bool LocalPuts::WritesInto(Rank rank, uint64_t window) const {
+  return std::any_of(busy_.begin(), busy_.end(), [&](const Pair* pair) {
+    if (pair->copy == nullptr) return false;
+    const OpenMessage& call = pair->calls.front();
+    return call.pair.destination == rank && (window == 0 || call.call->window == window);
+  });
 }
 
 void LocalPuts::AddUnanswered(std::vector<OpenMessage>& unanswered) const {

@@ -47,6 +47,8 @@ class LocalPuts {
   bool copying() const { return copying_ > 0; }
   // No copy is in the device's hands.
   bool quiescent() const { return in_flight_ == 0; }
+  // A copy into a window of `rank` has begun: that one, or with 0 any.
+  bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call that waits for `rank`, which has left; null: there is none.

@@ -171,6 +171,13 @@ bool MessageLoop::wants_more() const {
   });
 }
 
+bool MessageLoop::WritesInto(Rank rank, uint64_t window) const {
+  return local_puts_.WritesInto(rank, window) ||
+         std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
+           return peer != nullptr && peer->WritesInto(rank, window);
+         });
+}
+
 std::vector<OpenMessage> MessageLoop::Unanswered() const {
   std::vector<OpenMessage> unanswered;
   local_.AddUnanswered(unanswered);

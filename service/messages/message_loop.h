@@ -60,6 +60,9 @@ class MessageLoop {
   // messages are open.
   bool quiescent() const { return local_.quiescent() && local_puts_.quiescent(); }
 
+  // A put that goes on writes into a window of `rank`, a local one: that window, or with 0 any.
+  bool WritesInto(Rank rank, uint64_t window) const;
+
   uint64_t completed() const { return completed_; }
   uint64_t bytes() const { return bytes_; }  // sent and received by ranks of this host
 

@@ -59,6 +59,8 @@ class PeerMessages final : private SliceSink {
   bool busy() const {
     return !outbox_.announcements.empty() || !outbox_.transfers.empty() || !unacknowledged_.empty();
   }
+  // As PeerPuts'.
+  bool WritesInto(Rank rank, uint64_t window) const { return puts_.WritesInto(rank, window); }
   // Appends the oldest call of each pair that waits for the other end's.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call that `rank`, which has posted `counts` and will post no more, leaves without its other

@@ -1,5 +1,6 @@
 #include "service/messages/peer_puts.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -138,7 +139,7 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
   pieces.push_back({memory->address, slice.bytes});
   // A slice that a broken connection brings once more takes its own place.
   if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();
-  arriving_.back() = {.number = slice.number, .window = std::move(memory->hold)};
+  arriving_.back() = {.number = slice.number, .tag = slice.tag, .window = std::move(memory->hold)};
   return true;
 }
 
@@ -181,6 +182,12 @@ absl::Status PeerPuts::HearWindow(const MessageTag& tag) {
   ++answered_;
   for (const RankPair& pair : waiting) MCCS_RETURN_IF_ERROR(Start(outgoing_[pair]));
   return absl::OkStatus();
+}
+
+bool PeerPuts::WritesInto(Rank rank, uint64_t window) const {
+  return std::any_of(arriving_.begin(), arriving_.end(), [&](const Arriving& arriving) {
+    return arriving.tag.pair.destination == rank && (window == 0 || arriving.tag.number == window);
+  });
 }
 
 // ---- What waits ---------------------------------------------------------------------------------

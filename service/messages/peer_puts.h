@@ -68,6 +68,8 @@ class PeerPuts {
   // they were asked. True when it did. For when a window or a rank has come or gone.
   bool Answer();
 
+  // The lane reads into a window of `rank`: that one, or with 0 any.
+  bool WritesInto(Rank rank, uint64_t window) const;
   // Appends the call of each pair that waits for its window.
   void AddUnanswered(std::vector<OpenMessage>& unanswered) const;
   // A call for `rank`, which has left, that is not with the lane yet; null: there is none.
@@ -88,6 +90,7 @@ class PeerPuts {
   // A slice that is being read into a window.
   struct Arriving {
     SliceNumber number = 0;
+    MessageTag tag = {};
     std::shared_ptr<const void> window;  // held
   };
 

@@ -282,6 +282,48 @@ TEST(SimOneSided, APutForARankThatHasLeftFailsWithItsName) {
   }
 }
 
+// ncclCommAbort, ncclCommDestroy and ncclCommWindowDeregister say so by returning: what lies in the
+// window is the program's again. The peer's put had begun.
+TEST(SimOneSided, NothingIsWrittenIntoAWindowThatItsRankHasTakenBack) {
+  constexpr uint64_t kMuch = 2 * kElements;  // more than a copy takes in one turn
+  enum class Ending { kAbort, kDestroy, kDeregister };
+  for (const Ending how : {Ending::kAbort, Ending::kDestroy, Ending::kDeregister}) {
+    for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
+      SCOPED_TRACE(testing::Message() << "ending " << static_cast<int>(how) << ", seed " << seed);
+      std::mt19937_64 random(seed);
+      SimWorld world({.seed = seed, .network = {}});
+      // With a rank beside it that stays, or its lanes would go with it.
+      SimJob job(world, seed % 6 == 0 ? std::vector{0, 0, 0} : std::vector{0, 1, 1},
+                 kMuch * sizeof(float));
+      ASSERT_TRUE(job.Form());
+      job.Fill(kMuch);
+      job.OpenWindow(1, kMuch);
+      job.Post(0, SimJob::Put{.peer = 1, .count = kMuch});
+      const uint64_t reached = random() % kElements;
+      ASSERT_TRUE(world.RunUntil([&] { return job.output(1, reached) != SimJob::kUnwritten; }));
+      SimRank& rank = job.rank(1);
+      switch (how) {
+        case Ending::kAbort:
+          job.tenant(1).Abort(rank);
+          break;
+        case Ending::kDestroy:
+          job.tenant(1).Destroy(rank);
+          break;
+        case Ending::kDeregister:
+          job.tenant(1).CloseWindow(rank, 1);
+          break;
+      }
+      ASSERT_TRUE(world.RunUntil([&] { return rank.ended || rank.closed; }, kNsPerSec));
+      std::vector<float> then(kMuch);
+      for (uint64_t i = 0; i < kMuch; ++i) then[i] = job.output(1, i);
+      world.RunFor(100 * kNsPerMs);
+      uint64_t changed = 0;
+      for (uint64_t i = 0; i < kMuch; ++i) changed += then[i] != job.output(1, i);
+      EXPECT_EQ(changed, 0u);
+    }
+  }
+}
+
 TEST(SimOneSided, AnAbortInTheMiddleReleasesTheOtherEnd) {
   for (int aborts : {0, 1}) {
     SimWorld world({.seed = 10, .network = {}});

@@ -159,6 +159,7 @@ void SimTenant::Take(SimPipe::Answer answer) {
     case wire::MessageKind::kDone:
       for (SimRank& rank : ranks_) {
         rank.ended |= rank.end_request == header.request;
+        rank.closed |= rank.close_request == header.request;
         if (rank.capture_request != header.request) continue;
         rank.captured = true;
         rank.capture_status = As<wire::Done>(answer).status;
@@ -334,7 +335,8 @@ void SimTenant::CloseWindow(SimRank& rank, uint64_t number) {
   wire::DeregisterWindow message{};
   message.comm_handle = rank.handle;
   message.number = number;
-  Send(message);
+  rank.closed = false;
+  rank.close_request = Send(message);
 }
 
 void SimTenant::Abort(SimRank& rank) {

@@ -59,6 +59,8 @@ struct SimRank {
   uint64_t end_request = 0;  // Destroy or Abort
   uint64_t capture_request = 0;
   bool captured = false;  // that was answered
+  uint64_t close_request = 0;
+  bool closed = false;  // likewise, of the latest window's end
   wire::ReplyStatus capture_status{};
   bool ended = false;  // that was answered
 
@@ -136,7 +138,7 @@ class SimTenant {
   void ReleaseCapture(SimRank& rank, uint64_t capture);
   static void Replay(SimRank& rank, const SimPlace& place);
   static bool Replayed(const SimRank& rank, const SimPlace& place);
-  // The rank's next window, and the end of one; nothing of the answer is kept.
+  // The rank's next window, of whose answer nothing is kept, and the end of one.
   void OpenWindow(SimRank& rank, const wire::BufferRef& memory, uint64_t bytes);
   void CloseWindow(SimRank& rank, uint64_t number);
   void Abort(SimRank& rank);
