@@ -58,6 +58,12 @@ inline void WakeSleepers(FenceLine& line) {
   }
 }
 
+// The kernel by which a stream may wait, where cuStreamWaitValue64 would hold up a hardware queue
+// that other streams need: one thread, parameters (const uint64_t* value, uint64_t target), at its
+// end the value has reached the target as GEQ compares. The emulation knows it by this name: there
+// it takes no thread, and sleeps on the fence as the stream's own wait does.
+inline constexpr char kAwaitFenceKernel[] = "mccs_await_fence";
+
 // Publishes `value` and wakes the streams that sleep on it. ENSURES: everything written before is
 // visible to whoever sees the value.
 inline void SignalFence(FenceLine& line, uint64_t value) {

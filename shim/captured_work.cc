@@ -153,10 +153,10 @@ absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstre
                                                     place.group, CU_STREAM_WRITE_VALUE_DEFAULT));
 }
 
-absl::Status CaptureWait(const DriverApi& driver, const FencePage& page, CUstream stream,
+absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
                          const CapturedPlace& place) {
-  return Enqueued(driver, driver.StreamWaitValue64(stream, page.captured_done_address(place.slot),
-                                                   1, CU_STREAM_WAIT_VALUE_GEQ));
+  return Enqueued(session.driver,
+                  session.stream_wait.Enqueue(stream, page.captured_done_address(place.slot), 1));
 }
 
 }  // namespace mccs::shim

@@ -113,7 +113,7 @@ class Captures {
 // waits, and after all their "ready".
 absl::Status CaptureReady(const DriverApi& driver, const FencePage& page, CUstream stream,
                           const CapturedPlace& place);
-absl::Status CaptureWait(const DriverApi& driver, const FencePage& page, CUstream stream,
+absl::Status CaptureWait(const Session& session, const FencePage& page, CUstream stream,
                          const CapturedPlace& place);
 
 }  // namespace mccs::shim

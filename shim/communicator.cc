@@ -113,6 +113,7 @@ absl::StatusOr<Communicator::State> Communicator::EnterCommunicator(Reply reply)
     MCCS_ASSIGN_OR_RETURN(SharedRegion region, SharedRegion::Map(std::move(reply.fds[0])));
     ScopedContext context(driver(), options_.device.context);
     const RelaxedCapture relaxed(driver());
+    MCCS_RETURN_IF_ERROR(session_->stream_wait.Prepare());
     MCCS_ASSIGN_OR_RETURN(page_, FencePage::Open(driver(), std::move(region)));
     return absl::OkStatus();
   }();

@@ -91,6 +91,10 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.UserObjectCreate, "cuUserObjectCreate");
   may_have(api.UserObjectRelease, "cuUserObjectRelease");
   may_have(api.GraphRetainUserObject, "cuGraphRetainUserObject");
+  may_have(api.LibraryLoadData, "cuLibraryLoadData");
+  may_have(api.LibraryGetKernel, "cuLibraryGetKernel");
+  may_have(api.KernelGetFunction, "cuKernelGetFunction");
+  may_have(api.LaunchKernel, "cuLaunchKernel");
   // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
   if (CUresult error = api.Init(0); error != CUDA_SUCCESS) return CudaError(api, error, "cuInit");

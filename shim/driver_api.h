@@ -91,6 +91,18 @@ struct DriverApi {
     return StreamGetCaptureInfo != nullptr && UserObjectCreate != nullptr &&
            UserObjectRelease != nullptr && GraphRetainUserObject != nullptr;
   }
+  CUresult (*LibraryLoadData)(CUlibrary* library, const void* code, CUjit_option* jit_options,
+                              void** jit_values, unsigned jit_count, CUlibraryOption* options,
+                              void** values, unsigned count);
+  CUresult (*LibraryGetKernel)(CUkernel* kernel, CUlibrary library, const char* name);
+  CUresult (*KernelGetFunction)(CUfunction* function, CUkernel kernel);
+  CUresult (*LaunchKernel)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                           unsigned block_x, unsigned block_y, unsigned block_z,
+                           unsigned shared_bytes, CUstream stream, void** parameters, void** extra);
+  bool launches_kernels() const {
+    return LibraryLoadData != nullptr && LibraryGetKernel != nullptr &&
+           KernelGetFunction != nullptr && LaunchKernel != nullptr;
+  }
   int (*RuntimeGetDevice)(int* ordinal);  // cudaGetDevice of the program's libcudart
 };
 

@@ -1,5 +1,6 @@
 #include "shim/environment.h"
 
+#include <cstdlib>
 #include <limits>
 
 #include "absl/strings/numbers.h"
@@ -69,6 +70,21 @@ absl::StatusOr<uint32_t> ExportLeaseMs() {
 bool ChecksPointers() { return ValueOf("NCCL_CHECK_POINTERS") == "1"; }
 
 bool LaunchesBlock() { return ValueOf("CUDA_LAUNCH_BLOCKING") == "1"; }
+
+absl::StatusOr<WaitsBy> StreamsWaitBy() {
+  if (const auto text = ValueOf("MCCS_STREAM_WAIT")) {
+    if (text == "memop") return WaitsBy::kMemoryOperation;
+    if (text == "kernel") return WaitsBy::kKernel;
+    return absl::InvalidArgumentError(
+        absl::StrCat("MCCS_STREAM_WAIT is '", *text, "': give memop or kernel, or leave it unset"));
+  }
+  // Of the environment alone, as CUDA reads it.
+  const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  int asked = 0;
+  const bool few = connections != nullptr && absl::SimpleAtoi(connections, &asked) && asked >= 1 &&
+                   asked < kGpuConnections;
+  return few ? WaitsBy::kKernel : WaitsBy::kMemoryOperation;
+}
 
 std::optional<std::string> CommIdText() { return ValueOf("NCCL_COMM_ID"); }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "shim/relaxed_capture.h"
 
 namespace mccs::shim {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
       error != CUDA_SUCCESS) {
     return CudaError(driver, error, "cannot register the communicator's fence page with CUDA");
   }
-  page->registered_ = true;
+  driver.CtxGetCurrent(&page->context_);
   if (CUresult error = driver.MemHostGetDevicePointer(&page->device_base_, address, 0);
       error != CUDA_SUCCESS) {
     return CudaError(driver, error, "the communicator's fence page has no device address");
@@ -44,7 +45,10 @@ absl::StatusOr<std::unique_ptr<FencePage>> FencePage::Open(const DriverApi& driv
 }
 
 FencePage::~FencePage() {
-  if (registered_) driver_.MemHostUnregister(memory_.data());
+  if (context_ == nullptr) return;
+  const ScopedContext context(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  driver_.MemHostUnregister(memory_.data());
 }
 
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text) {

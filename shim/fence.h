@@ -23,6 +23,7 @@ class FencePage {
   // Checks the region's shape and registers it. REQUIRES: the communicator's context is current.
   static absl::StatusOr<std::unique_ptr<FencePage>> Open(const DriverApi& driver,
                                                          SharedRegion region);
+  // Needs no context of the caller's: it makes its own current meanwhile.
   ~FencePage();
   FencePage(const FencePage&) = delete;
   FencePage& operator=(const FencePage&) = delete;
@@ -47,8 +48,8 @@ class FencePage {
 
   const DriverApi& driver_;
   SharedRegion memory_;
+  CUcontext context_ = nullptr;  // where it is registered; null: it is not
   CUdeviceptr device_base_ = 0;
-  bool registered_ = false;
 };
 
 // Writes the failure on the daemon's behalf (it is dead, or does not answer) unless there is one,

@@ -61,12 +61,15 @@ absl::Status Process::ConnectLocked() {
 absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   MCCS_ASSIGN_OR_RETURN(const DriverApi* driver, Driver());
   MCCS_ASSIGN_OR_RETURN(const uint32_t lease_ms, ExportLeaseMs());
+  MCCS_ASSIGN_OR_RETURN(const WaitsBy waits_by, StreamsWaitBy());
   std::lock_guard lock(mutex_);
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
+    MCCS_ASSIGN_OR_RETURN(const StreamWait stream_wait, StreamWait::Make(*driver, waits_by));
     ListenToFrees();
-    session_ = std::make_shared<Session>(*driver, allocations_, graveyard_, std::move(connection_),
-                                         std::chrono::milliseconds(lease_ms));
+    session_ =
+        std::make_shared<Session>(*driver, stream_wait, allocations_, graveyard_,
+                                  std::move(connection_), std::chrono::milliseconds(lease_ms));
     std::lock_guard open_lock(open_mutex_);
     open_ = session_;
   }

@@ -14,21 +14,25 @@
 #include "shim/driver_api.h"
 #include "shim/fence.h"
 #include "shim/staging_pool.h"
+#include "shim/stream_wait.h"
 #include "shim/virtual_allocations.h"
 
 namespace mccs::shim {
 
 // LIFETIME: held by the process and by each communicator that was made in it.
 struct Session {
-  Session(const DriverApi& cuda, const VirtualAllocations& allocations, FenceGraveyard& pages,
-          std::unique_ptr<DaemonClient> connection, std::chrono::milliseconds export_lease)
+  Session(const DriverApi& cuda, const StreamWait& waits, const VirtualAllocations& allocations,
+          FenceGraveyard& pages, std::unique_ptr<DaemonClient> connection,
+          std::chrono::milliseconds export_lease)
       : driver(cuda),
+        stream_wait(waits),
         graveyard(pages),
         client(std::move(connection)),
         buffers(cuda, allocations, *client, export_lease),
         staging(cuda, buffers) {}
 
   const DriverApi& driver;
+  const StreamWait stream_wait;
   FenceGraveyard& graveyard;
   std::unique_ptr<DaemonClient> client;
   BufferExports buffers;

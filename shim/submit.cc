@@ -378,11 +378,11 @@ absl::Status GroupWork::AwaitDone(Batch& batch) {
   ScopedContext context(comm.driver(), comm.context());
   for (const StreamUse& use : batch.streams) {
     if (batch.capture != 0) {
-      MCCS_RETURN_IF_ERROR(CaptureWait(comm.driver(), comm.page(), use.stream, PlaceOf(use)));
+      MCCS_RETURN_IF_ERROR(CaptureWait(*comm.session(), comm.page(), use.stream, PlaceOf(use)));
       continue;
     }
-    const CUresult error = comm.driver().StreamWaitValue64(
-        use.stream, comm.page().done_address(), batch.last_sequence, CU_STREAM_WAIT_VALUE_GEQ);
+    const CUresult error = comm.session()->stream_wait.Enqueue(
+        use.stream, comm.page().done_address(), batch.last_sequence);
     if (error != CUDA_SUCCESS) {
       return CudaError(comm.driver(), error, "cannot enqueue a wait on the stream");
     }

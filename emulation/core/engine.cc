@@ -105,8 +105,8 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
   std::erase_if(after, Reached);
   HardwareQueue& queue = *stream->queue;
   const auto* wait = std::get_if<WaitWord>(&work);
-  if (queue.entries.empty() && after.empty() && CostOf(work) == Cost::kInstant &&
-      (wait == nullptr || IsSatisfied(*wait))) {
+  if (queue.entries.empty() && stream->beside_ == nullptr && after.empty() &&
+      CostOf(work) == Cost::kInstant && (wait == nullptr || IsSatisfied(*wait))) {
     Perform(work);
     stream->completed_ = point.number;
     if (!active_.empty() && AdvanceInstant() && watching_ == 0 && !active_.empty()) {
@@ -118,9 +118,10 @@ Point Engine::Append(const std::shared_ptr<Stream>& stream, Work work, std::vect
   if (queue.entries.size() == 1) {  // a new head: somebody has to look after it
     if (!queue.active) active_.push_back(&queue);
     queue.active = true;
+    StartBeside(queue);
     Changed();
     // Who waits looks after words, but moves memory for its own streams alone.
-    const bool heavy = CostOf(queue.entries.front().work) != Cost::kInstant;
+    const bool heavy = queue.active && CostOf(queue.entries.front().work) != Cost::kInstant;
     if (!caller_waits && (heavy || watching_ == 0)) NudgeBackground();
   }
   return point;
@@ -181,20 +182,50 @@ bool Engine::AllReached(std::span<const Point> points) {
   return std::all_of(points.begin(), points.end(), Reached);
 }
 
-bool Engine::HeadReady(HardwareQueue& queue) {
+// Whether all that the queue's head depends on is done.
+bool Engine::MayBegin(HardwareQueue& queue) {
   if (queue.running || queue.entries.empty()) return false;
   HardwareQueue::Entry& head = queue.entries.front();
+  if (head.stream->completed_ + 1 != head.number) return false;  // its stream is busy beside
   while (!head.after.empty() && Reached(head.after.back())) head.after.pop_back();
-  if (!head.after.empty()) return false;
-  const auto* wait = std::get_if<WaitWord>(&head.work);
+  return head.after.empty();
+}
+
+bool Engine::HeadReady(HardwareQueue& queue) {
+  if (!MayBegin(queue)) return false;
+  const auto* wait = std::get_if<WaitWord>(&queue.entries.front().work);
   return wait == nullptr || IsSatisfied(*wait);
 }
 
 // The wait at the queue's head, where its word is all that the queue waits for.
 WaitWord* Engine::BlockedWait(HardwareQueue& queue) {
-  if (queue.running || queue.entries.empty() || !queue.entries.front().after.empty())
-    return nullptr;
-  return std::get_if<WaitWord>(&queue.entries.front().work);
+  return MayBegin(queue) ? std::get_if<WaitWord>(&queue.entries.front().work) : nullptr;
+}
+
+// Where the head is a kernel that watches a word and may begin: it moves to a queue of its own.
+bool Engine::StartBeside(HardwareQueue& queue) {
+  if (!MayBegin(queue)) return false;
+  HardwareQueue::Entry& head = queue.entries.front();
+  auto* wait = std::get_if<WaitWord>(&head.work);
+  if (wait == nullptr || !wait->beside) return false;
+  wait->beside = false;  // it is now
+  HardwareQueue* const beside = TakeQueueBeside();
+  head.stream->beside_ = beside;
+  beside->entries.push_back(std::move(head));
+  beside->active = true;
+  active_.push_back(beside);
+  DropHead(queue);
+  return true;
+}
+
+HardwareQueue* Engine::TakeQueueBeside() {
+  if (unused_beside_.empty()) {
+    queues_beside_.push_back(std::make_unique<HardwareQueue>());
+    return queues_beside_.back().get();
+  }
+  HardwareQueue* const queue = unused_beside_.back();
+  unused_beside_.pop_back();
+  return queue;
 }
 
 void Engine::FinishHead(HardwareQueue& queue) {
@@ -202,8 +233,19 @@ void Engine::FinishHead(HardwareQueue& queue) {
   if (const auto* wait = std::get_if<WaitWord>(&head.work); wait != nullptr && wait->announced) {
     static_cast<wire::FenceLine*>(wait->word.address)->sleepers.fetch_sub(1);
   }
-  MCCS_CHECK(head.stream->completed_ < head.number);
+  MCCS_CHECK(head.stream->completed_ + 1 == head.number);
   head.stream->completed_ = head.number;
+  if (head.stream->beside_ == &queue) {
+    head.stream->beside_ = nullptr;
+    unused_beside_.push_back(&queue);
+  }
+  DropHead(queue);
+  unfenced_poll_ = kFirstUnfencedPoll;
+  Changed();
+}
+
+// The head is done, or goes on elsewhere.
+void Engine::DropHead(HardwareQueue& queue) {
   queue.entries.pop_front();
   ++queue.finished;
   ++activity_;
@@ -212,8 +254,6 @@ void Engine::FinishHead(HardwareQueue& queue) {
     queue.active = false;
     std::erase(active_, &queue);
   }
-  unfenced_poll_ = kFirstUnfencedPoll;
-  Changed();
 }
 
 // Does all work in all queues that takes no time. Returns whether there was any, and tells whether
@@ -225,9 +265,13 @@ bool Engine::AdvanceInstant() {
     heavy_ready_ = false;
     for (size_t i = 0; i < active_.size();) {
       HardwareQueue& queue = *active_[i];
-      while (HeadReady(queue) && CostOf(queue.entries.front().work) == Cost::kInstant) {
-        Perform(queue.entries.front().work);
-        FinishHead(queue);
+      for (;;) {
+        if (HeadReady(queue) && CostOf(queue.entries.front().work) == Cost::kInstant) {
+          Perform(queue.entries.front().work);
+          FinishHead(queue);
+        } else if (!StartBeside(queue)) {
+          break;
+        }
         any = again = true;
       }
       heavy_ready_ |= HeadReady(queue) && !queue.offered;
@@ -252,15 +296,17 @@ void Engine::RunHead(Lock& lock, HardwareQueue& queue) {
 std::vector<HardwareQueue*> Engine::NeededFor(std::span<const Point> points) {
   std::vector<HardwareQueue*> needed;
   ++search_;
-  const auto add = [&](const Point& point) {
-    HardwareQueue* queue = point.stream->queue;
-    if (Reached(point) || queue->mark == search_) return;
+  const auto add = [&](const Stream& stream, uint64_t number) {
+    HardwareQueue* queue = stream.beside_ != nullptr ? stream.beside_ : stream.queue;
+    if (stream.completed_ >= number || queue->mark == search_) return;
     queue->mark = search_;
     needed.push_back(queue);
   };
-  for (const Point& point : points) add(point);
+  for (const Point& point : points) add(*point.stream, point.number);
   for (size_t i = 0; i < needed.size(); ++i) {
-    for (const Point& point : needed[i]->entries.front().after) add(point);
+    const HardwareQueue::Entry& head = needed[i]->entries.front();
+    add(*head.stream, head.number - 1);
+    for (const Point& point : head.after) add(*point.stream, point.number);
   }
   return needed;
 }

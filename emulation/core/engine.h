@@ -3,7 +3,8 @@
 // A stream is a sequence of numbered pieces of work in one of its GPU's hardware queues (round
 // robin). A queue is strictly first in, first out: work that cannot run yet holds up everything
 // behind it, of whatever stream, as on a GPU. Work may besides depend on points of other streams
-// (events, the legacy default stream's rule).
+// (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::beside)
+// leaves its queue when it starts: what is behind it goes on, but for its own stream's later work.
 //
 // Who moves things forward:
 //   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait
@@ -79,6 +80,7 @@ class Stream {
   friend class Engine;
   uint64_t enqueued_ = 0;
   uint64_t completed_ = 0;
+  HardwareQueue* beside_ = nullptr;  // where its oldest work is, if that has left `queue`
 };
 
 // One of several pieces of work that are enqueued together.
@@ -144,9 +146,13 @@ class Engine {
   void AddLegacyOrder(const Stream& stream, std::vector<Point>* after);
   static bool Reached(const Point& point) { return point.stream->completed_ >= point.number; }
   static bool AllReached(std::span<const Point> points);
+  static bool MayBegin(HardwareQueue& queue);
   static bool HeadReady(HardwareQueue& queue);
+  bool StartBeside(HardwareQueue& queue);
+  HardwareQueue* TakeQueueBeside();
   static WaitWord* BlockedWait(HardwareQueue& queue);
   void FinishHead(HardwareQueue& queue);
+  void DropHead(HardwareQueue& queue);
   bool AdvanceInstant();
   void RunHead(Lock& lock, HardwareQueue& queue);
   std::vector<HardwareQueue*> NeededFor(std::span<const Point> points);
@@ -167,10 +173,13 @@ class Engine {
   const int connections_;
   uint64_t next_stream_id_ = 1;
   std::vector<HardwareQueue*> active_;  // queues with entries
-  uint64_t search_ = 0;                 // current value of HardwareQueue::mark
-  uint64_t activity_ = 0;               // grows with each enqueueing and each end of work
-  int watching_ = 0;                    // threads in Wait that look after all words
-  bool heavy_ready_ = false;            // AdvanceInstant left work that is ready and not instant
+  // For one kernel each that watches a word, from when it starts.
+  std::vector<std::unique_ptr<HardwareQueue>> queues_beside_;
+  std::vector<HardwareQueue*> unused_beside_;
+  uint64_t search_ = 0;       // current value of HardwareQueue::mark
+  uint64_t activity_ = 0;     // grows with each enqueueing and each end of work
+  int watching_ = 0;          // threads in Wait that look after all words
+  bool heavy_ready_ = false;  // AdvanceInstant left work that is ready and not instant
 
   // A futex: changes whenever a sleeping thread should look again. Sleepers read it under the lock.
   std::atomic<uint32_t> generation_{0};

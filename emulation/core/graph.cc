@@ -37,6 +37,11 @@ CUgraphNodeType TypeOf(const NodeAction& action) {
   return kByIndex[action.index()];
 }
 
+Work WorkOf(const KernelCall& call) {
+  if (call.watch) return *call.watch;
+  return ProgramCode{call.launch};
+}
+
 Graph::~Graph() {
   for (const std::shared_ptr<GraphNode>& node : nodes_) names_->Remove(node.get());
 }

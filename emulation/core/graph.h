@@ -29,7 +29,9 @@ class Graph;
 struct KernelCall {
   const NamedKernel* kernel = nullptr;
   PreparedLaunch launch;
+  std::optional<WaitWord> watch;  // all that it does, where launch.watches()
 };
+Work WorkOf(const KernelCall& call);
 struct HostCall {
   CUhostFn function = nullptr;
   void* data = nullptr;

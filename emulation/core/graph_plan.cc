@@ -102,9 +102,7 @@ GraphPlan Builder::Finish() {
 }
 
 struct StepMaker {
-  std::vector<StepAction> operator()(const KernelCall& call) const {
-    return {Work{ProgramCode{call.launch}}};
-  }
+  std::vector<StepAction> operator()(const KernelCall& call) const { return {WorkOf(call)}; }
   std::vector<StepAction> operator()(const CopyRows& copy) const { return {Work{copy}}; }
   std::vector<StepAction> operator()(const FillRows& fill) const { return {Work{fill}}; }
   std::vector<StepAction> operator()(const HostCall& call) const {

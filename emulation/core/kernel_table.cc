@@ -7,6 +7,8 @@
 #include <sstream>
 #include <utility>
 
+#include "proto/fence_page.h"
+
 namespace mccs::emulation {
 namespace {
 
@@ -18,6 +20,13 @@ size_t RoundUp(size_t bytes) {
 }
 
 }  // namespace
+
+KernelTable::KernelTable(std::string objects) : objects_(std::move(objects)) {
+  auto await = std::make_shared<HostKernel>();
+  await->argument_bytes = {sizeof(uint64_t*), sizeof(uint64_t)};
+  await->watches = true;
+  kernels_[wire::kAwaitFenceKernel] = std::move(await);
+}
 
 bool KernelTable::Register(const MccsEmulatedKernel& kernel) {
   if (kernel.struct_bytes < sizeof(MccsEmulatedKernel) || kernel.name == nullptr ||

@@ -21,6 +21,7 @@ struct HostKernel {
   MccsEmulatedKernelFunction run = nullptr;
   std::vector<uint32_t> argument_bytes;
   bool waited = false;
+  bool watches = false;  // wire::kAwaitFenceKernel: has no `run`, its stream waits for a word
 };
 
 // What a CUfunction, CUkernel, cudaKernel_t or cudaFunction_t of ours points to. Never deleted.
@@ -31,7 +32,7 @@ struct NamedKernel {
 class KernelTable {
  public:
   // `objects`: shared objects separated by colons, opened when a kernel is first looked for.
-  explicit KernelTable(std::string objects) : objects_(std::move(objects)) {}
+  explicit KernelTable(std::string objects);
 
   // False where the description is malformed.
   bool Register(const MccsEmulatedKernel& kernel);
@@ -67,6 +68,7 @@ class PreparedLaunch {
   void operator()() const;
   const MccsEmulatedLaunch& launch() const { return launch_; }
   bool waited() const { return kernel_->waited; }
+  bool watches() const { return kernel_->watches; }
   // A pointer to each argument's copy. LIFETIME: as long as a copy of this launch.
   void** arguments() const;
 

@@ -26,6 +26,15 @@ bool ReadCount(const char* name, int least, int most, int* value) {
   return true;
 }
 
+// What CUDA makes of its own variable: a text that is no number from 1 to 32 changes nothing.
+void ReadGpuConnections(int* connections) {
+  constexpr int kMost = 32;
+  const char* text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (text == nullptr) return;
+  const int asked = atoi(text);
+  if (asked >= 1 && asked <= kMost) *connections = asked;
+}
+
 std::string HostName() {
   if (const char* name = getenv("MCCS_EMULATED_HOST"); name != nullptr && *name != '\0')
     return name;
@@ -55,6 +64,7 @@ std::optional<Options> ReadOptions() {
   Options options;
   options.host = HostName();
   bool good = ReadCount("MCCS_EMULATED_GPUS", 0, kMaxGpus, &options.gpus);
+  ReadGpuConnections(&options.connections);
   good &= ReadCount("MCCS_EMULATED_CONNECTIONS", 1, kMaxConnections, &options.connections);
   if (const char* text = getenv("MCCS_EMULATED_MEMORY")) {
     const std::optional<uint64_t> bytes = ParseBytes(text);

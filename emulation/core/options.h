@@ -18,8 +18,9 @@ struct Options {
   // MCCS_EMULATED_MEMORY, such as 80G or 512M: what each GPU has for this process; an allocation
   // beyond it is out of memory (memory_account.h says what counts).
   uint64_t memory_bytes = 80ull << 30;
-  // MCCS_EMULATED_CONNECTIONS: hardware queues per GPU. The default is what a GPU has at most.
-  int connections = 32;
+  // Hardware queues per GPU: MCCS_EMULATED_CONNECTIONS, else CUDA_DEVICE_MAX_CONNECTIONS from 1 to
+  // 32 as on a GPU, else a GPU's default.
+  int connections = 8;
   std::string kernels;                         // MCCS_EMULATION_KERNELS
   std::optional<std::string> visible_devices;  // CUDA_VISIBLE_DEVICES; unset means all
 };

@@ -37,11 +37,13 @@ struct WriteWord {
 enum class Comparison { kGreaterOrEqual, kEqual, kAnd, kNor };
 
 // Holds the stream (and its hardware queue) until the word compares.
+// `beside`: it is a kernel that watches the word, so that the queue goes on once it has begun.
 struct WaitWord {
   Word word;
   uint64_t value = 0;
   Comparison comparison = Comparison::kEqual;
   bool announced = false;  // counted in the line's `sleepers`, until this wait is over
+  bool beside = false;
 };
 
 // Rows of bytes from one place to another. A plain copy is one row.

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "emulation/driver/words.h"
+
 using mccs::emulation::HostKernel;
 using mccs::emulation::KernelCall;
 using mccs::emulation::NamedKernel;
@@ -46,7 +48,7 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   if (captured) return *captured;
   mccs::emulation::Engine& engine = session.process->engine;
   const bool waited = call->launch.waited();
-  engine.Enqueue(found, mccs::emulation::ProgramCode{std::move(call->launch)});
+  engine.Enqueue(found, mccs::emulation::WorkOf(*call));
   if (waited) engine.Wait(engine.PendingOf(found));
   return CUDA_SUCCESS;
 }
@@ -70,8 +72,11 @@ CUresult PrepareCall(const Session& session, CUfunction function, MccsEmulatedLa
   if (extra != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   if (parameters == nullptr && !kernel->argument_bytes.empty()) return CUDA_ERROR_INVALID_VALUE;
   launch.device = session.gpu;
-  call->emplace(KernelCall{name, PreparedLaunch(kernel, launch, parameters)});
-  return CUDA_SUCCESS;
+  call->emplace(KernelCall{name, PreparedLaunch(kernel, launch, parameters), std::nullopt});
+  if (!kernel->watches) return CUDA_SUCCESS;
+  (*call)->watch.emplace();
+  return MakeWatch(session, *static_cast<const CUdeviceptr*>(parameters[0]),
+                   *static_cast<const uint64_t*>(parameters[1]), &*(*call)->watch);
 }
 
 }  // namespace mccs::emulation

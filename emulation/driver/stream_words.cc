@@ -156,6 +156,13 @@ CUresult SubmitBatch(CUstream stream, unsigned count, const CUstreamBatchMemOpPa
 
 namespace mccs::emulation {
 
+CUresult MakeWatch(const Session& session, CUdeviceptr address, uint64_t value, WaitWord* watch) {
+  watch->value = value;
+  watch->comparison = Comparison::kGreaterOrEqual;
+  watch->beside = true;
+  return FindWord(session, {address, value, true, 0}, &watch->word);
+}
+
 CUresult MakeWordOperations(const Session& session, unsigned count,
                             const CUstreamBatchMemOpParams* asked, unsigned flags,
                             WordOperations* operations) {

@@ -12,6 +12,9 @@ CUresult MakeWordOperations(const Session& session, unsigned count,
                             const CUstreamBatchMemOpParams* asked, unsigned flags,
                             WordOperations* operations);
 
+// What a kernel waits for that watches a word of 64 bits until it has reached `value`.
+CUresult MakeWatch(const Session& session, CUdeviceptr address, uint64_t value, WaitWord* watch);
+
 }  // namespace mccs::emulation
 
 #endif  // MCCS_EMULATION_DRIVER_WORDS_H_

@@ -30,7 +30,7 @@ constexpr char kHelp[] =
     "  --list       print the checks with what they believe\n"
     "\n"
     "How many hardware queues the streams share changes some of the answers: on a GPU\n"
-    "CUDA_DEVICE_MAX_CONNECTIONS, on the emulation MCCS_EMULATED_CONNECTIONS.\n"
+    "CUDA_DEVICE_MAX_CONNECTIONS, on the emulation before it MCCS_EMULATED_CONNECTIONS.\n"
     "Exit status: 0 no check failed, 1 some did, 2 wrong usage.\n";
 
 struct Arguments {
@@ -63,8 +63,8 @@ std::optional<Arguments> Parse(int count, char** texts) {
 std::vector<Check> AllChecks() {
   std::vector<Check> all;
   for (const auto& group :
-       {WordChecks(), QueueChecks(), StreamChecks(), EventChecks(), MemoryChecks(), ProcessChecks(),
-        CaptureChecks(), GraphChecks(), VirtualMemoryChecks(), PoolChecks()}) {
+       {WordChecks(), QueueChecks(), KernelChecks(), StreamChecks(), EventChecks(), MemoryChecks(),
+        ProcessChecks(), CaptureChecks(), GraphChecks(), VirtualMemoryChecks(), PoolChecks()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

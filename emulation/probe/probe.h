@@ -39,6 +39,7 @@ struct Check {
 // The checks by subject; main.cc runs them in this order.
 std::vector<Check> WordChecks();
 std::vector<Check> QueueChecks();
+std::vector<Check> KernelChecks();
 std::vector<Check> StreamChecks();
 std::vector<Check> EventChecks();
 std::vector<Check> MemoryChecks();
@@ -93,7 +94,7 @@ std::optional<std::string> Problem(const char* call, CUresult result);
 inline constexpr unsigned kGeq = CU_STREAM_WAIT_VALUE_GEQ;
 
 // How many hardware queues the streams of this GPU share, as far as the environment says:
-// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset) on a GPU, MCCS_EMULATED_CONNECTIONS (32) on the
+// CUDA_DEVICE_MAX_CONNECTIONS (8 where unset), before which MCCS_EMULATED_CONNECTIONS goes on the
 // emulation.
 int Connections();
 

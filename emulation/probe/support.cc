@@ -16,7 +16,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLongEnoughForGpu{30};
 constexpr std::chrono::microseconds kBetweenLooks{50};
 constexpr int kGpuConnections = 8;
-constexpr int kEmulatedConnections = 32;
 
 template <typename Condition>
 bool Becomes(Condition condition, std::chrono::milliseconds limit) {
@@ -55,11 +54,11 @@ std::optional<std::string> Problem(const char* call, CUresult result) {
 }
 
 int Connections() {
+  const int connections = NumberFrom("CUDA_DEVICE_MAX_CONNECTIONS", kGpuConnections);
   cudaDeviceProp properties;
   const bool emulated = cudaGetDeviceProperties(&properties, 0) == cudaSuccess &&
                         strncmp(properties.name, "Emulated", 8) == 0;
-  if (emulated) return NumberFrom("MCCS_EMULATED_CONNECTIONS", kEmulatedConnections);
-  return NumberFrom("CUDA_DEVICE_MAX_CONNECTIONS", kGpuConnections);
+  return emulated ? NumberFrom("MCCS_EMULATED_CONNECTIONS", connections) : connections;
 }
 
 bool Finishes(cudaStream_t stream, int limit_ms) {

@@ -78,7 +78,7 @@ void Communicator::LeaveNow(LocalRank& local, const std::string& why, bool in_or
     if (state_ == State::kActive) {
       amid = loop_->running()
                  ? absl::StrCat(" in the middle of operation #", loop_->completed() + 1)
-                 : std::string(" with sends or receives that are not complete");
+                 : std::string(" with sends, receives or one-sided calls that are not complete");
     }
     in_order_ = in_order && state_ == State::kActive;
     Fail(absl::UnavailableError(absl::StrCat("rank ", local.rank.value(), " ", why, amid)));

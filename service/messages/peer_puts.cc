@@ -64,7 +64,8 @@ absl::Status PeerPuts::Start(Pair& pair) {
     }
     if (view.state == WindowView::State::kGone) {
       return absl::FailedPreconditionError(
-          absl::StrCat(Describe(call), ": window #", put.window, " of that rank is deregistered"));
+          absl::StrCat(Describe(call), ": window #", put.window,
+                       " of that rank is deregistered, or its registration failed"));
     }
     if (put.window_offset > view.bytes || call.bytes() > view.bytes - put.window_offset) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -97,8 +97,7 @@ std::string ToString(const Preamble& preamble) {
   return "unknown purpose";
 }
 
-// ---- client
-// ---------------------------------------------------------------------------------------
+// ---- client -------------------------------------------------------------------------------------
 
 ClientHandshake::ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
                                  const Secret& secret, Random& random, MonotonicNs deadline)
@@ -184,8 +183,7 @@ absl::Status ClientHandshake::CheckChallenge() const {
   return absl::OkStatus();
 }
 
-// ---- server
-// ---------------------------------------------------------------------------------------
+// ---- server -------------------------------------------------------------------------------------
 
 ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const SecretLookup& lookup,
                                  Random& random, const ServerPatience& patience, MonotonicNs now)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The conformance suite on two hosts with four GPUs each, in three layouts. Prints the suite's own tables."""
+"""The conformance suite on two hosts with four GPUs each, in three layouts, and
+with one hardware queue per GPU, as Megatron sets it. Prints the suite's own tables."""
 import re
 import unittest
 
@@ -35,6 +36,9 @@ class Conformance(unittest.TestCase):
 
     def test_one_process_with_all_gpus_of_a_host(self):
         self.assert_passes(self.lab.exec("h0", program("conformance"), "--exclude", LARGE, timeout=SUITE_PATIENCE_S))
+
+    def test_one_hardware_queue(self):
+        self.assert_passes(self.suite("--exclude", LARGE, env=environment(CUDA_DEVICE_MAX_CONNECTIONS="1")))
 
     def test_more_ranks_than_gpus(self):
         for options in ((), ("-g", 2)):

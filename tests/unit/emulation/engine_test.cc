@@ -16,45 +16,12 @@
 #include <vector>
 
 #include "proto/fence_page.h"
+#include "tests/unit/emulation/engine_fixture.h"
 
 namespace mccs::emulation {
 namespace {
 
 using std::chrono::milliseconds;
-
-// Engines never end, since their threads do not; each test leaves some behind, for ever reachable.
-Engine& NewEngine(int connections, int gpus = 1) {
-  static std::mutex mutex;
-  static auto* const engines = new std::vector<std::unique_ptr<Engine>>;
-  std::lock_guard lock(mutex);
-  engines->push_back(std::make_unique<Engine>(gpus, connections));
-  return *engines->back();
-}
-
-Word PlainWord(uint64_t* word) { return {.address = word, .wide = true, .fence = false}; }
-Word FenceWord(wire::FenceLine* line) { return {.address = line, .wide = true, .fence = true}; }
-
-WaitWord AtLeast(Word word, uint64_t value) {
-  return {.word = word, .value = value, .comparison = Comparison::kGreaterOrEqual};
-}
-
-void Store(uint64_t& word, uint64_t value) { std::atomic_ref(word).store(value); }
-uint64_t Load(uint64_t& word) { return std::atomic_ref(word).load(); }
-
-// What a thread that only looks sees within a generous time.
-template <typename Condition>
-bool Becomes(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  return true;
-}
-
-void Synchronise(Engine& engine, const std::shared_ptr<Stream>& stream) {
-  engine.Wait(engine.PendingOf(stream));
-}
 
 class EngineTest : public testing::TestWithParam<int> {
  protected:

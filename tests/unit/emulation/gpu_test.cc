@@ -64,5 +64,22 @@ TEST(Options, AVariableThatCannotBeUnderstoodStopsTheStart) {
   EXPECT_TRUE(ReadOptions());
 }
 
+TEST(Options, HardwareQueuesAreAsManyAsCudasOwnVariableSays) {
+  const auto connections = [](const char* cudas) {
+    if (cudas != nullptr) setenv("CUDA_DEVICE_MAX_CONNECTIONS", cudas, 1);
+    const int found = ReadOptions()->connections;
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return found;
+  };
+  EXPECT_EQ(connections(nullptr), 8);
+  EXPECT_EQ(connections("1"), 1);
+  EXPECT_EQ(connections("32"), 32);
+  EXPECT_EQ(connections("33"), 8);
+  EXPECT_EQ(connections("many"), 8);
+  setenv("MCCS_EMULATED_CONNECTIONS", "64", 1);
+  EXPECT_EQ(connections("1"), 64) << "ours goes first";
+  unsetenv("MCCS_EMULATED_CONNECTIONS");
+}
+
 }  // namespace
 }  // namespace mccs::emulation

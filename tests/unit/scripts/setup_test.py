@@ -27,9 +27,12 @@ class Tree(unittest.TestCase):
         self.root = pathlib.Path(folder.name)
         shutil.copytree(ROOT / "scripts", self.root / "scripts")
 
-    def toolkit(self, place, headers=("cuda_runtime.h", "nccl.h")):
+    def toolkit(self, place, headers=("cuda_runtime.h", "nccl.h"), compiler=True):
         folder = self.root / place
         (folder / "include").mkdir(parents=True)
+        if compiler:
+            (folder / "bin").mkdir()
+            (folder / "bin" / "nvcc").touch(mode=0o755)
         for header in headers:
             (folder / "include" / header).touch()
         return folder
@@ -55,6 +58,12 @@ class CudaHome(Tree):
         installed, fetched = self.toolkit("installed"), self.toolkit("build/cuda")
         found = self.run_script("cuda_home", MCCS_CUDA_HOME="none", CUDA_HOME=str(installed))
         self.assertEqual(found.stdout.strip(), str(fetched))
+
+    def test_a_folder_without_the_compiler_is_none(self):
+        half = self.toolkit("half", compiler=False)
+        found = self.run_script("cuda_home", MCCS_CUDA_HOME=str(half))
+        self.assertEqual(found.returncode, 1)
+        self.assertIn("bin/nvcc", found.stderr)
 
     def test_a_folder_without_the_headers_is_none(self):
         half = self.toolkit("half", headers=["nccl.h"])

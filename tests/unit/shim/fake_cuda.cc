@@ -103,6 +103,7 @@ CUresult Enqueue(CUstream handle, Queued what) {
 }
 
 void Reset() {
+  ResetVirtualMemory();  // first: its lock is taken before the world's
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   for (auto& [address, memory] : world.memory) {
@@ -115,7 +116,6 @@ void Reset() {
   world.captures.clear();
   world.graphs.clear();
   context_stack.Reset(ContextOf(0));
-  ResetVirtualMemory();
 }
 
 void SetDevice(int ordinal) { context_stack.Reset(ContextOf(ordinal)); }
@@ -322,6 +322,7 @@ CUresult cuMemHostRegister(void* address, size_t bytes, unsigned) {
 }
 
 CUresult cuMemHostUnregister(void* address) {
+  if (context_stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   World& world = TheWorld();
   std::lock_guard lock(world.mutex);
   return world.registered.erase(address) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

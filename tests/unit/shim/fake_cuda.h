@@ -81,6 +81,7 @@ struct Queued {
   CUdeviceptr address;
   uint64_t value;          // kCopy: bytes; kEvent: how often it was recorded before
   CUdeviceptr source = 0;  // kCopy
+  bool by_kernel = false;  // kWait
 };
 std::vector<Queued> Pending(CUstream stream);
 std::vector<Queued> NodesOf(CUgraph graph);
@@ -93,6 +94,11 @@ bool Synchronize(CUstream stream);
 // Orders what a thread did before with what a thread sees after, for the thread sanitizer: shim and
 // fake daemon map the fences at different addresses, so that it cannot see them meet.
 void MeetStreams();
+
+// The next calls of cuLibraryLoadData fail with this.
+void FailLibraries(CUresult error);
+// How often a kernel was put onto the GPU of the current context.
+int kernels_prepared();
 
 // The next calls of the stream functions fail with this.
 void FailStreamCalls(CUresult error);

@@ -49,6 +49,8 @@ struct World {
   std::map<void*, size_t> registered;
   CUresult stream_error = CUDA_SUCCESS;
   CUresult allocation_error = CUDA_SUCCESS;
+  CUresult library_error = CUDA_SUCCESS;
+  int kernels_prepared = 0;
   std::map<CUstream, std::shared_ptr<Graph>> captures;
   std::map<CUgraph, std::shared_ptr<Graph>> graphs;
 };

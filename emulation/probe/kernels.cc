@@ -1,0 +1,87 @@
+// The kernel by which a stream waits for a word (proto/fence_page.h): what it sees, and whom it
+// holds up. Here CUDA's own functions load the very image that libnccl.so.2 holds.
+
+#include <iterator>
+
+#include "emulation/probe/probe.h"
+#include "proto/fence_page.h"
+
+extern "C" const unsigned char mccs_await_fence_image[];
+
+namespace mccs::probe {
+namespace {
+
+constexpr size_t kWordStride = 8;  // one cache line per word
+
+Outcome Load(CUkernel* kernel) {
+  PROBE_CALL(cudaFree(nullptr));  // makes the context
+  CUlibrary library = nullptr;
+  PROBE_CALL(cuLibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0, nullptr,
+                               nullptr, 0));
+  PROBE_CALL(cuLibraryGetKernel(kernel, library, wire::kAwaitFenceKernel));
+  CUfunction function = nullptr;
+  PROBE_CALL(cuKernelGetFunction(&function, *kernel));
+  return Pass();
+}
+
+CUresult Await(CUkernel kernel, cudaStream_t stream, uint64_t* word, uint64_t target) {
+  CUdeviceptr address = Pointer(word);
+  void* parameters[] = {&address, &target};
+  return cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, stream,
+                        parameters, nullptr);
+}
+
+Outcome KernelSeesTheWord() {
+  CUkernel kernel = nullptr;
+  PROBE_PASSES(Load(&kernel));
+  PROBE_WORDS(word, kWordStride);
+  PROBE_STREAM(stream, cudaStreamNonBlocking);
+  StoreWord(word, 4);
+  PROBE_CALL(Await(kernel, stream, word, 5));
+  PROBE_HOLDS(StaysBusy(stream), "it ended before the word had come so far");
+  StoreWord(word, 6);
+  PROBE_HOLDS(Finishes(stream), "it does not see that the word is beyond its target");
+  PROBE_CALL(Await(kernel, stream, word, 7));
+  StoreWord(word, wire::kFencePoison);
+  PROBE_HOLDS(Finishes(stream), "the poison value does not release it");
+  return Pass();
+}
+
+Outcome KernelLeavesItsQueue() {
+  CUkernel kernel = nullptr;
+  PROBE_PASSES(Load(&kernel));
+  constexpr size_t kWaiting = 40;  // more than there are hardware queues
+  PROBE_WORDS(words, (kWaiting + 1) * kWordStride);
+  cudaStream_t waiting[kWaiting] = {};
+  for (size_t i = 0; i < kWaiting; ++i) {
+    PROBE_CALL(cudaStreamCreateWithFlags(&waiting[i], cudaStreamNonBlocking));
+    PROBE_CALL(Await(kernel, waiting[i], words + i * kWordStride, 1));
+  }
+  PROBE_STREAM(working, cudaStreamNonBlocking);
+  PROBE_DEVICE_MEMORY(device, 1 << 20);
+  uint64_t* const written = words + kWaiting * kWordStride;
+  PROBE_CALL(cudaMemsetAsync(device, 1, 1 << 20, working));
+  PROBE_CALL(cuStreamWriteValue64(working, Pointer(written), 1, 0));
+  const bool held = !Finishes(working);
+  for (size_t i = 0; i < kWaiting; ++i) {
+    PROBE_HOLDS(held || StaysBusy(waiting[kWaiting - 1 - i]), "it did not wait for its word");
+    StoreWord(words + (kWaiting - 1 - i) * kWordStride, 1);
+    PROBE_HOLDS(held || Finishes(waiting[kWaiting - 1 - i]), "it does not end in any order");
+  }
+  PROBE_HOLDS(!held, "work of another stream was held up");
+  return Pass();
+}
+
+}  // namespace
+
+std::vector<Check> KernelChecks() {
+  return {
+      {"kernel_awaits_word", "a kernel of one thread sees a word that the host advances",
+       KernelSeesTheWord},
+      {"kernel_leaves_its_queue",
+       "kernels that watch words hold up nobody else, however few hardware queues there are",
+       KernelLeavesItsQueue},
+  };
+}
+
+}  // namespace mccs::probe

@@ -1,0 +1,60 @@
+#include "shim/stream_wait.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "proto/fence_page.h"
+#include "shim/kernels/await_fence_image.h"
+
+namespace mccs::shim {
+namespace {
+
+absl::Status NoKernel(const absl::Status& why) {
+  return absl::UnknownError(absl::StrCat(
+      why.message(),
+      ": streams cannot wait by a kernel, which is asked for by MCCS_STREAM_WAIT=kernel "
+      "or CUDA_DEVICE_MAX_CONNECTIONS below ",
+      kGpuConnections,
+      "; MCCS_STREAM_WAIT=memop does without it, and holds up a hardware queue instead"));
+}
+
+}  // namespace
+
+absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitsBy by) {
+  StreamWait wait(driver);
+  if (by == WaitsBy::kMemoryOperation) return wait;
+  if (!driver.launches_kernels()) {
+    return NoKernel(absl::UnknownError("this driver lacks cuLibraryLoadData, of CUDA 12"));
+  }
+  CUlibrary library;
+  if (CUresult error = driver.LibraryLoadData(&library, mccs_await_fence_image, nullptr, nullptr, 0,
+                                              nullptr, nullptr, 0);
+      error != CUDA_SUCCESS) {
+    return NoKernel(CudaError(driver, error, "cuLibraryLoadData"));
+  }
+  if (CUresult error = driver.LibraryGetKernel(&wait.kernel_, library, wire::kAwaitFenceKernel);
+      error != CUDA_SUCCESS) {
+    return NoKernel(CudaError(driver, error, "cuLibraryGetKernel"));
+  }
+  return wait;
+}
+
+absl::Status StreamWait::Prepare() const {
+  if (kernel_ == nullptr) return absl::OkStatus();
+  CUfunction function;
+  const CUresult error = driver_->KernelGetFunction(&function, kernel_);
+  if (error == CUDA_SUCCESS) return absl::OkStatus();
+  return NoKernel(CudaError(*driver_, error, "cuKernelGetFunction"));
+}
+
+CUresult StreamWait::Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) const {
+  if (kernel_ == nullptr) {
+    return driver_->StreamWaitValue64(stream, word, value, CU_STREAM_WAIT_VALUE_GEQ);
+  }
+  void* parameters[] = {&word, &value};
+  // CUDA takes a CUkernel here, too, and means its function on the current context's GPU.
+  return driver_->LaunchKernel(reinterpret_cast<CUfunction>(kernel_), 1, 1, 1, 1, 1, 1, 0, stream,
+                               parameters, nullptr);
+}
+
+}  // namespace mccs::shim

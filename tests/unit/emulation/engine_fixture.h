@@ -1,0 +1,57 @@
+// What the tests of the stream engine share.
+#ifndef MCCS_TESTS_UNIT_EMULATION_ENGINE_FIXTURE_H_
+#define MCCS_TESTS_UNIT_EMULATION_ENGINE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "emulation/core/engine.h"
+#include "proto/fence_page.h"
+
+namespace mccs::emulation {
+
+// Engines never end, since their threads do not; each test leaves some behind, for ever reachable.
+inline Engine& NewEngine(int connections, int gpus = 1) {
+  static std::mutex mutex;
+  static auto* const engines = new std::vector<std::unique_ptr<Engine>>;
+  std::lock_guard lock(mutex);
+  engines->push_back(std::make_unique<Engine>(gpus, connections));
+  return *engines->back();
+}
+
+inline Word PlainWord(uint64_t* word) { return {.address = word, .wide = true, .fence = false}; }
+inline Word FenceWord(wire::FenceLine* line) {
+  return {.address = line, .wide = true, .fence = true};
+}
+
+inline WaitWord AtLeast(Word word, uint64_t value) {
+  return {.word = word, .value = value, .comparison = Comparison::kGreaterOrEqual};
+}
+
+inline void Store(uint64_t& word, uint64_t value) { std::atomic_ref(word).store(value); }
+inline uint64_t Load(uint64_t& word) { return std::atomic_ref(word).load(); }
+
+// What a thread that only looks sees within a generous time.
+template <typename Condition>
+bool Becomes(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
+inline void Synchronise(Engine& engine, const std::shared_ptr<Stream>& stream) {
+  engine.Wait(engine.PendingOf(stream));
+}
+
+}  // namespace mccs::emulation
+
+#endif  // MCCS_TESTS_UNIT_EMULATION_ENGINE_FIXTURE_H_

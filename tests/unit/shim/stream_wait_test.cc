@@ -1,0 +1,108 @@
+// By what streams wait for the daemon: their own operation, or a kernel that leaves the hardware
+// queue to others.
+#include "tests/unit/shim/shim_fixture.h"
+
+namespace mccs {
+namespace {
+
+using fake_cuda::Queued;
+using fake_cuda::Synchronize;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class StreamWaitTest : public ShimTest {
+ protected:
+  ~StreamWaitTest() override {
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    unsetenv("MCCS_STREAM_WAIT");
+    fake_cuda::FailLibraries(CUDA_SUCCESS);
+  }
+
+  static void Set(const char* name, const char* value) { setenv(name, value, 1); }
+
+  // What one all-reduce of the only rank has left on a stream. The result is checked, too.
+  void RunOne(std::vector<Queued>* queued) {
+    MakeRanks(1);
+    const CUstream stream = Stream();
+    int* data = Buffer<int>({7});
+    int* sum = Buffer<int>({0});
+    ASSERT_EQ(ncclAllReduce(data, sum, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess)
+        << LastError();
+    *queued = fake_cuda::Pending(stream);
+    ASSERT_TRUE(Synchronize(stream));
+    EXPECT_THAT(Read(sum, 1), ElementsAre(7));
+  }
+  bool WaitsByKernel() {
+    std::vector<Queued> queued;
+    RunOne(&queued);
+    EXPECT_EQ(queued.size(), 2u);
+    EXPECT_EQ(queued.front().kind, Queued::kWrite);
+    EXPECT_EQ(queued.back().kind, Queued::kWait);
+    return queued.back().by_kernel;
+  }
+};
+
+TEST_F(StreamWaitTest, ByTheStreamsOwnOperationUnlessAskedOtherwise) {
+  const int before = fake_cuda::kernels_prepared();
+  EXPECT_FALSE(WaitsByKernel());
+  EXPECT_EQ(fake_cuda::kernels_prepared(), before);
+}
+
+TEST_F(StreamWaitTest, ByAKernelWhereHardwareQueuesAreFewer) {
+  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  const int before = fake_cuda::kernels_prepared();
+  EXPECT_TRUE(WaitsByKernel());
+  EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "not at the first launch, but at init";
+}
+
+TEST_F(StreamWaitTest, AsManyQueuesAsAGpuHasByItselfAreEnough) {
+  Set("CUDA_DEVICE_MAX_CONNECTIONS", "8");
+  EXPECT_FALSE(WaitsByKernel());
+}
+
+TEST_F(StreamWaitTest, WhatTheVariableSaysGoesFirst) {
+  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  Set("MCCS_STREAM_WAIT", "memop");
+  EXPECT_FALSE(WaitsByKernel());
+}
+
+TEST_F(StreamWaitTest, AKernelCanBeAskedForWithAnyNumberOfQueues) {
+  Set("MCCS_STREAM_WAIT", "kernel");
+  EXPECT_TRUE(WaitsByKernel());
+}
+
+TEST_F(StreamWaitTest, ACapturedCallWaitsLikewise) {
+  Set("MCCS_STREAM_WAIT", "kernel");
+  MakeRanks(1);
+  const CUstream stream = Stream();
+  int* data = Buffer<int>({7});
+  int* sum = Buffer<int>({0});
+  fake_cuda::BeginCapture(stream);
+  ASSERT_EQ(ncclAllReduce(data, sum, 1, ncclInt, ncclSum, comms_[0], stream), ncclSuccess);
+  const CUgraph graph = fake_cuda::EndCapture(stream);
+  EXPECT_TRUE(fake_cuda::NodesOf(graph).back().by_kernel);
+  fake_cuda::Launch(graph, stream);
+  ASSERT_TRUE(Synchronize(stream));
+  EXPECT_THAT(Read(sum, 1), ElementsAre(7));
+  fake_cuda::DestroyGraph(graph);
+}
+
+TEST_F(StreamWaitTest, AnotherTextIsRefusedAtInit) {
+  Set("MCCS_STREAM_WAIT", "sometimes");
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclInvalidArgument);
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("MCCS_STREAM_WAIT is 'sometimes'"), HasSubstr("memop")));
+}
+
+TEST_F(StreamWaitTest, AGpuThatCannotLoadTheKernelIsToldOf) {
+  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  fake_cuda::FailLibraries(CUDA_ERROR_NO_BINARY_FOR_GPU);
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclUnhandledCudaError);
+  EXPECT_THAT(LastError(),
+              AllOf(HasSubstr("cuLibraryLoadData"), HasSubstr("MCCS_STREAM_WAIT=memop")));
+}
+
+}  // namespace
+}  // namespace mccs
