@@ -21,7 +21,7 @@ TRAINING = {"steps": 10, "sequences": 16}  # options of all but the benchmark
 
 
 def arguments(description, **options):
-    """Parses the command line. `options`: by name, with their defaults."""
+    """Parses the command line. `options`: by name, with their defaults; 0: what suits the number of ranks."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter,
                                      epilog="Start it with torchrun, or anything else that sets RANK, WORLD_SIZE, "
                                             "LOCAL_RANK, MASTER_ADDR and MASTER_PORT.")

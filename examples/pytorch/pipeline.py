@@ -56,8 +56,10 @@ class Stage:
 
 
 def main():
-    options = arguments(__doc__.splitlines()[0], **TRAINING, micro_batches=4, layers=4)
+    options = arguments(__doc__.splitlines()[0], **TRAINING, micro_batches=4, layers=0)
     with Job() as job:
+        if options.layers == 0:
+            options.layers = max(4, job.ranks - 2)  # the embedding and the head are stages, too
 
         def train(device):
             torch.manual_seed(0)

@@ -22,8 +22,10 @@ PLAN = {
 
 
 def main():
-    options = arguments(__doc__.splitlines()[0], **TRAINING, heads=4)
+    options = arguments(__doc__.splitlines()[0], **TRAINING, heads=0)
     with Job() as job:
+        if options.heads == 0:
+            options.heads = 4 if 4 % job.ranks == 0 else job.ranks
 
         def train(device):
             mesh = init_device_mesh(device.type, (job.ranks,))

@@ -6,9 +6,7 @@ from pytorch_world import OnALab
 EXAMPLES = ROOT / "examples/pytorch"
 
 
-class Examples(OnALab):
-    gpus = 2
-
+class ExampleCase(OnALab):
     def run_example(self, name, *arguments, options=("--ranks-per-host", 1), **variables):
         result = self.run_on_lab("python", EXAMPLES / name, *arguments, options=options, **variables)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
@@ -16,6 +14,21 @@ class Examples(OnALab):
 
     def assert_learns_the_same(self, name, *arguments, **options):
         self.assertIn("losses agree", self.run_example(name, "--steps", 3, *arguments, **options))
+
+
+class OnEightRanks(ExampleCase):
+    """What a program's defaults make of more ranks than most tests have."""
+    gpus = 4
+
+    def test_tensor_parallel(self):
+        self.assert_learns_the_same("tensor_parallel.py", options=())
+
+    def test_layers_on_different_ranks(self):
+        self.assert_learns_the_same("pipeline.py", options=())
+
+
+class Examples(ExampleCase):
+    gpus = 2
 
     def test_data_parallel(self):
         self.assert_learns_the_same("ddp.py")
@@ -34,6 +47,9 @@ class Examples(OnALab):
 
     def test_tensor_parallel(self):
         self.assert_learns_the_same("tensor_parallel.py")
+
+    def test_tensor_parallel_with_one_hardware_queue(self):
+        self.assert_learns_the_same("tensor_parallel.py", CUDA_DEVICE_MAX_CONNECTIONS="1")
 
     def test_experts_on_different_ranks(self):
         self.assert_learns_the_same("moe.py")
