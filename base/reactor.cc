@@ -28,6 +28,7 @@ void Raise(const epoll_event& event) {
   if (gone || (event.events & EPOLLRDHUP) != 0) readiness->hangup = true;
   if (gone || (event.events & (EPOLLIN | EPOLLRDHUP)) != 0) readiness->readable = true;
   if (gone || (event.events & EPOLLOUT) != 0) readiness->writable = true;
+  if (readiness->waker != nullptr) readiness->waker->Wake();
 }
 
 }  // namespace

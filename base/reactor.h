@@ -1,8 +1,9 @@
 // Sleeping until something happens to a file descriptor: a thin epoll, edge-triggered.
 //
-// The reactor calls nobody. It raises flags that live with their owners, and the owner lowers a
-// flag when an operation on the descriptor says "would block". So there is no callback to outlive,
-// and the engine's loop stays a list of Poll() calls.
+// The reactor raises flags that live with their owners, and the owner lowers a flag when an
+// operation on the descriptor says "would block". It calls nobody but the owner's Waker, which
+// takes a note: so the engine's loop stays a list of Poll() calls, and who has nothing to do need
+// not be asked.
 //
 // THREAD: one owner. Only Wait sleeps.
 #ifndef MCCS_BASE_REACTOR_H_
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "base/waker.h"
 
 namespace mccs {
 
@@ -23,6 +25,7 @@ struct Readiness {
   bool writable = false;
   bool hangup =
       false;  // closed by the other side, or an error waits; reading and writing tell which
+  Waker* waker = nullptr;  // woken by whatever happens; null: nobody
 };
 
 class Reactor {

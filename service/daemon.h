@@ -71,6 +71,8 @@ class Daemon {
   const Endpoint& endpoint() const { return environment_.endpoint; }
   size_t sessions() const { return frontend_->sessions(); }
   size_t communicators() const { return communicators_->size(); }
+  // As CommunicatorTable's.
+  uint64_t TurnsOf(CommId communicator) const { return communicators_->TurnsOf(communicator); }
 
  private:
   // Where the ranks of a NCCL_COMM_ID meet, while they do.

@@ -9,14 +9,16 @@
 namespace mccs {
 // ---- Local ranks come and go ------------------------------------------------------------------
 
-Communicator::Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first)
+Communicator::Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first,
+                           Waker& waker)
     : env_(environment),
+      waker_(waker),
       unique_id_(first.id),
       tenant_(first.tenant),
       secret_(SecretOf(first.id)),
       formation_{
           .id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
-      forming_(std::make_unique<Forming>(environment, first, formation_)),
+      forming_(std::make_unique<Forming>(environment, first, formation_, waker)),
       patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
                                             : std::max(first.warn_after_ns, kLeastPatienceNs)),
       splits_(formation_, secret_),
@@ -26,9 +28,11 @@ void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   MCCS_CHECK(joinable());
   locals_.push_back({Rank(request.rank.rank()), port});
   forming_->Join(request);
+  Wake();
 }
 
 void Communicator::Leave(RankPort* port, const std::string& why, Leaving how, bool asked) {
+  Wake();  // The ranks that stay may have to hear of it.
   auto local = std::find_if(locals_.begin(), locals_.end(),
                             [&](const LocalRank& l) { return l.port == port; });
   if (local == locals_.end()) {
@@ -94,10 +98,12 @@ absl::Status Communicator::Split(Splits::Call call) {
   if (state_ == State::kForming) {
     return absl::FailedPreconditionError("the communicator is still forming");
   }
+  Wake();
   return splits_.Add(std::move(call));
 }
 
 void Communicator::Revoke(RankPort* port, const std::string& why) {
+  Wake();
   if (state_ == State::kActive) {
     revoked_ = true;
     Fail(absl::UnavailableError(why));
@@ -265,11 +271,15 @@ void Communicator::LookForHangs() {
 // ---- What other hosts say -----------------------------------------------------------------------
 
 void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
+  connection->WakeOnReady(&waker_);
+  Wake();
   if (formation_.star != nullptr && formation_.star->leads())
     formation_.star->Accept(std::move(connection));
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
+  connection->WakeOnReady(&waker_);
+  Wake();
   if (formation_.lanes != nullptr) formation_.lanes->Accept(preamble, std::move(connection));
 }
 

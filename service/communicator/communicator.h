@@ -54,7 +54,13 @@ class Communicator {
     kAtOnce,           // its work in flight fails (abort, death of the process)
   };
 
-  Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first);
+  // `waker` asks for a turn (Poll) on its behalf, whenever one is due without its being busy
+  // (urgency) or a deadline. LIFETIME: `environment` and `waker` outlive it.
+  Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first, Waker& waker);
+
+  // A rank has posted something, or opened or closed a window: it gets a turn. All other calls that
+  // need one ask for it themselves.
+  void Wake() { waker_.Wake(); }
 
   // One more local rank; `port` hears InitDone. REQUIRES: joinable().
   void AddRank(const JoinRequest& request, RankPort* port);
@@ -68,6 +74,7 @@ class Communicator {
   // The rank takes no notice any more of what came of `request`.
   void AbandonSplit(RankPort* port, uint64_t request, const std::string& why) {
     splits_.Abandon(port, request, why);
+    Wake();
   }
   // The rank behind `port` ends its work on all ranks. Other communicators can still be made of it.
   void Revoke(RankPort* port, const std::string& why);
@@ -122,6 +129,10 @@ class Communicator {
   Urgency urgency() const;
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
+  // As Forming's.
+  bool awaits_controller() const {
+    return state_ == State::kForming && forming_->awaits_controller();
+  }
 
  private:
   // A rank that leaves once its posted work is done.
@@ -165,6 +176,7 @@ class Communicator {
   WorkDone work() const;
 
   const CommunicatorEnvironment& env_;
+  Waker& waker_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
   const Secret secret_;

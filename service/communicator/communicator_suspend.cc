@@ -6,6 +6,7 @@
 namespace mccs {
 
 void Communicator::Suspend(RankPort* port, bool suspended) {
+  Wake();
   std::erase(suspended_, port);
   if (suspended) suspended_.push_back(port);
   // Each time anew: a rank that leaves (of which nothing is left here) may have been the last.

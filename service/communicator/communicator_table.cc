@@ -24,8 +24,8 @@ bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {
 
 absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request, RankPort* port) {
   const CommId id(request.id.comm_id);
-  for (Entry& entry : entries_) {
-    Communicator& communicator = *entry.communicator;
+  for (const auto& entry : entries_) {
+    Communicator& communicator = entry->communicator;
     if (CommId(communicator.unique_id().comm_id) != id && communicator.id() != id) continue;
     if (communicator.tenant() != request.tenant) {
       if (request.id.guessable != 0) continue;
@@ -34,7 +34,6 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
     }
     if (communicator.joinable() && SameId(communicator.unique_id(), request.id)) {
       communicator.AddRank(request, port);
-      entry.kicked = true;
       return &communicator;
     }
     if (request.id.guessable == 0) {
@@ -43,23 +42,15 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
                        " has been used already: every communicator needs one of its own"));
     }
   }
-  Entry& entry = entries_.emplace_back(Entry{std::make_unique<Communicator>(env_, request)});
-  entry.communicator->AddRank(request, port);
-  return entry.communicator.get();
-}
-
-void CommunicatorTable::Kick(Communicator* communicator) {
-  for (Entry& entry : entries_) {
-    if (entry.communicator.get() == communicator) entry.kicked = true;
-  }
+  Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(turns_, env_, request));
+  entry.communicator.AddRank(request, port);
+  return &entry.communicator;
 }
 
 Communicator* CommunicatorTable::FindRunning(CommId id) const {
-  for (const Entry& entry : entries_) {
-    const Communicator& communicator = *entry.communicator;
-    if (communicator.id() == id && !communicator.joinable()) {
-      return entry.communicator.get();
-    }
+  for (const auto& entry : entries_) {
+    Communicator& communicator = entry->communicator;
+    if (communicator.id() == id && !communicator.joinable()) return &communicator;
   }
   return nullptr;
 }
@@ -97,25 +88,50 @@ void CommunicatorTable::Accept(Peer peer) {
   } else {
     communicator->AcceptLane(peer.preamble, std::move(peer.connection));
   }
-  Kick(communicator);
 }
 
 bool CommunicatorTable::Poll(bool network_moved) {
+  if (network_moved) WakeThoseAwaitingTheController();
   bool moved = false;
+  bool closed = false;
   std::vector<Seat> seats;
-  const MonotonicNs now = env_.access.clock->Now();
-  for (Entry& entry : entries_) {
-    Communicator& communicator = *entry.communicator;
-    const bool due = entry.kicked || network_moved || communicator.urgency() != Urgency::kSleep ||
-                     communicator.NextDeadline() <= now;
-    if (!due) continue;
-    entry.kicked = communicator.Poll();
-    moved |= entry.kicked;
-    for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
+  turns_.BeginRound(env_.access.clock->Now());
+  while (TurnQueue::Taker* const taker = turns_.Next()) {
+    Entry& entry = EntryOf(*taker);
+    moved |= GiveTurn(entry, seats);
+    closed |= entry.communicator.state() == Communicator::State::kClosed;
   }
   Place(seats);
-  Forget();
-  return moved || !seats.empty();
+  if (closed) Forget();
+  return moved || std::any_of(turns_.due().begin(), turns_.due().end(),
+                              [](const TurnQueue::Taker* taker) { return taker->woken(); });
+}
+
+bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
+  Communicator& communicator = entry.communicator;
+  const bool moved = communicator.Poll();
+  for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
+  if (moved) {
+    entry.Wake();
+    return true;
+  }
+  if (communicator.urgency() != Urgency::kSleep) {
+    turns_.KeepDue(entry);
+    return false;
+  }
+  turns_.RestUntil(entry, communicator.NextDeadline());
+  if (communicator.awaits_controller() && !std::exchange(entry.awaits_controller, true)) {
+    awaiting_controller_.push_back(&entry);
+  }
+  return false;
+}
+
+void CommunicatorTable::WakeThoseAwaitingTheController() {
+  for (Entry* entry : awaiting_controller_) {
+    entry->awaits_controller = false;
+    entry->Wake();
+  }
+  awaiting_controller_.clear();
 }
 
 // All of a communicator's ranks join first; then those go whose processes are not there any more,
@@ -146,9 +162,13 @@ void CommunicatorTable::Place(const std::vector<Seat>& seats) {
 }
 
 void CommunicatorTable::Forget() {
-  std::erase_if(entries_, [&](const Entry& entry) {
-    if (entry.communicator->state() != Communicator::State::kClosed) return false;
-    ended_.push_back(entry.communicator->id());
+  const auto closed = [](const Entry& entry) {
+    return entry.communicator.state() == Communicator::State::kClosed;
+  };
+  std::erase_if(awaiting_controller_, [&](const Entry* entry) { return closed(*entry); });
+  std::erase_if(entries_, [&](const auto& entry) {
+    if (!closed(*entry)) return false;
+    ended_.push_back(entry->communicator.id());
     return true;
   });
   while (ended_.size() > kRememberedEnds) ended_.pop_front();
@@ -156,21 +176,30 @@ void CommunicatorTable::Forget() {
 
 bool CommunicatorTable::quiescent() const {
   return std::all_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.communicator->quiescent(); });
+                     [](const auto& entry) { return entry->communicator.quiescent(); });
 }
 
 Urgency CommunicatorTable::urgency() const {
   Urgency most = Urgency::kSleep;
-  for (const Entry& entry : entries_) {
-    most = std::max(most, entry.kicked ? Urgency::kSpin : entry.communicator->urgency());
+  for (TurnQueue::Taker* taker : turns_.due()) {
+    most = std::max(most, taker->woken() ? Urgency::kSpin : EntryOf(*taker).communicator.urgency());
   }
   return most;
 }
 
 MonotonicNs CommunicatorTable::NextDeadline() const {
-  MonotonicNs next = std::numeric_limits<MonotonicNs>::max();
-  for (const Entry& entry : entries_) next = std::min(next, entry.communicator->NextDeadline());
+  MonotonicNs next = turns_.NextDeadline();
+  for (TurnQueue::Taker* taker : turns_.due()) {
+    next = std::min(next, EntryOf(*taker).communicator.NextDeadline());
+  }
   return next;
+}
+
+uint64_t CommunicatorTable::TurnsOf(CommId id) const {
+  for (const auto& entry : entries_) {
+    if (entry->communicator.id() == id) return entry->turns();
+  }
+  return 0;
 }
 
 }  // namespace mccs

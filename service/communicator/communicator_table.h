@@ -1,5 +1,9 @@
 // All communicators of a daemon, and the place where ranks, peers and lanes find theirs.
 //
+// Idle ones are many (libraries split one for every group of ranks), so they cost nothing: a
+// communicator gets a turn when it has been woken (by a rank, by a stream of its own), is at work
+// or waits for a ready word, or when its deadline has come.
+//
 // OWNER: the daemon. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_TABLE_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_TABLE_H_
@@ -13,6 +17,7 @@
 #include "service/communicator/communicator.h"
 #include "service/communicator/gone_port.h"
 #include "service/communicator/rendezvous.h"
+#include "service/communicator/turn_queue.h"
 #include "service/transport/handshake.h"
 #include "service/transport/peer_listener.h"
 
@@ -29,17 +34,14 @@ class CommunicatorTable {
   // LIFETIME: the communicator until it has let go of every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
-  // Tells that a rank of `communicator` has posted something: it gets a turn.
-  void Kick(Communicator* communicator);
-
   // For the daemon's door (SecretLookup): the secret of what a peer names; nothing when it may
   // still become known.
   absl::StatusOr<std::optional<Secret>> SecretFor(const Preamble& preamble) const;
   // A peer that has proven itself.
   void Accept(Peer peer);
 
-  // One turn. `network_moved`: some connection is ready, so that idle communicators must look too.
-  // True when anything moved.
+  // One turn. `network_moved`: something has come from without, perhaps the controller's word.
+  // True when anything moved, or somebody wants another turn at once.
   bool Poll(bool network_moved);
 
   Urgency urgency() const;
@@ -47,13 +49,22 @@ class CommunicatorTable {
   // No memory of a tenant is in the device's hands.
   bool quiescent() const;
   size_t size() const { return entries_.size(); }
+  // Turns that the communicator has had so far; 0 if there is none of that id.
+  uint64_t TurnsOf(CommId id) const;
 
  private:
-  struct Entry {
-    std::unique_ptr<Communicator> communicator;
-    bool kicked = true;
+  struct Entry final : TurnQueue::Taker {
+    Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first)
+        : Taker(turns), communicator(environment, first, *this) {}
+    Communicator communicator;
+    bool awaits_controller = false;  // stands in awaiting_controller_
   };
+
+  static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
   Communicator* FindRunning(CommId id) const;
+  // True when anything moved.
+  bool GiveTurn(Entry& entry, std::vector<Seat>& seats);
+  void WakeThoseAwaitingTheController();
   // Brings the ranks of splits to their communicators.
   void Place(const std::vector<Seat>& seats);
   void Forget();
@@ -61,7 +72,9 @@ class CommunicatorTable {
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
   GonePort gone_;
-  std::vector<Entry> entries_;
+  TurnQueue turns_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<Entry*> awaiting_controller_;
   std::deque<CommId> ended_;  // the last ones, the newest at the back
 };
 

@@ -17,6 +17,7 @@ Dial::Dial(const PeerAccess& access, const DialOptions& options) : access_(acces
     status_ = connection.status();
     return;
   }
+  (*connection)->WakeOnReady(options.waker);
   handshake_ =
       std::make_unique<ClientHandshake>(std::move(*connection), options.preamble, options.secret,
                                         *access.random, access.clock->Now() + kDialPatienceNs);

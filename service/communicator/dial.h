@@ -27,6 +27,7 @@ struct DialOptions {
   ConnectOptions connect;
   Preamble preamble;
   Secret secret{};
+  Waker* waker = nullptr;  // of whoever polls the dial, and uses the stream
 };
 
 class Dial {

@@ -20,13 +20,15 @@ constexpr int64_t kOpeningPatienceNs = 30 * kNsPerSec;
 // one.
 constexpr int64_t kProposalPatienceNs = 200 * kNsPerMs;
 
-JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id) {
+JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire::UniqueId& id,
+                          Waker& waker) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
           .dial = {.to = {host, id.port},
                    .connect = {},
                    .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
-                   .secret = SecretOf(id)},
+                   .secret = SecretOf(id),
+                   .waker = &waker},
           .keep_dialling = id.guessable != 0 || id.derived != 0,
           .log = environment.log};
 }
@@ -34,12 +36,13 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
 }  // namespace
 
 Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
-                 Formation& formation)
+                 Formation& formation, Waker& waker)
     : env_(environment),
       formation_(formation),
+      waker_(waker),
       secret_(SecretOf(first.id)),
       joining_(first.roster == nullptr
-                   ? std::make_unique<Joining>(OptionsFor(environment, first.id))
+                   ? std::make_unique<Joining>(OptionsFor(environment, first.id, waker))
                    : nullptr),
       known_roster_(first.roster),
       expected_{.id = CommId(first.id.comm_id),
@@ -132,7 +135,8 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
         .to = members.EndpointOf(members.leader),
         .connect = {},
         .preamble = {.purpose = ConnectionPurpose::kMember, .comm_id = formation_.id},
-        .secret = secret_};
+        .secret = secret_,
+        .waker = &waker_};
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial));
   }
@@ -202,7 +206,8 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .self = members.self,
                          .hosts = {},
                          .source_host = env_.endpoint.host,
-                         .strategy = strategy};
+                         .strategy = strategy,
+                         .waker = &waker_};
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, LaneSet::Make(options));

@@ -38,10 +38,10 @@ class Forming {
  public:
   enum class State : uint8_t { kJoining, kLinking, kOpening, kFormed };
 
-  // `first`: the rank that makes this host take part; it still has to Join. LIFETIME: `environment`
-  // and `formation` outlive this.
+  // `first`: the rank that makes this host take part; it still has to Join. `waker`: of whoever
+  // polls this, and the formation later. LIFETIME: all of them outlive this.
   Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
-          Formation& formation);
+          Formation& formation, Waker& waker);
 
   // This host takes no further part; others that wait for it hear why.
   void Withdraw(const absl::Status& why) {
@@ -62,6 +62,8 @@ class Forming {
   absl::Status Hear(const StarMessage& heard);
 
   State state() const { return state_; }
+  // Poll has something to do when the controller has answered, which wakes no one in particular.
+  bool awaits_controller() const { return state_ == State::kLinking && proposal_deadline_ != 0; }
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -79,6 +81,7 @@ class Forming {
 
   const CommunicatorEnvironment& env_;
   Formation& formation_;
+  Waker& waker_;
   Secret secret_{};
   State state_ = State::kJoining;
 

@@ -75,7 +75,8 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_p
                    .channel = channel,
                    .from_host = options_.self,
                    .to_host = peer},
-      .secret = options_.secret};
+      .secret = options_.secret,
+      .waker = options_.waker};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
       options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes)));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);

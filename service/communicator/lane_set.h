@@ -45,6 +45,7 @@ struct LaneSetOptions {
   std::vector<Endpoint> hosts;  // by HostIndex
   std::string source_host;      // address that our lanes leave from; empty: the system's choice
   Strategy strategy;
+  Waker* waker = nullptr;  // when lanes that are dialled from here have something to do
 };
 
 class LaneSet final : public LaneDirectory {

@@ -73,7 +73,7 @@ bool Session::PollDirty() {
     for (; bits != 0; bits &= bits - 1) {
       auto slot = ranks_.find(word * 64 + static_cast<uint32_t>(std::countr_zero(bits)));
       if (slot == ranks_.end() || slot->second.endpoint->communicator == nullptr) continue;
-      env_.communicators->Kick(slot->second.endpoint->communicator);
+      slot->second.endpoint->communicator->Wake();
       moved = true;
     }
   }
@@ -390,7 +390,6 @@ void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
   slot.leaving = how;
   AbandonSeats(handle, 0, why);
   communicator->Leave(slot.endpoint.get(), why, how, /*asked=*/state_ == State::kOpen);
-  env_.communicators->Kick(communicator);  // The ranks that stay may have to hear of it.
 }
 
 // The communicator has let go of the rank.

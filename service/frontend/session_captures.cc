@@ -11,7 +11,7 @@ absl::Status Session::HandleCaptureWork(const wire::CaptureWork& request) {
   std::optional<absl::Status> outcome;
   if (slot.ok()) {
     outcome = (*slot)->endpoint->captured().Add(request.capture, request.record);
-    env_.communicators->Kick((*slot)->endpoint->communicator);  // It watches the slots from now on.
+    (*slot)->endpoint->communicator->Wake();  // It watches the slots from now on.
   } else if ((request.record.flags & wire::kMoreInGroup) == 0) {
     outcome = slot.status();
   }

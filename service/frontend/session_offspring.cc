@@ -39,7 +39,6 @@ absl::Status Session::HandleSplit(const wire::CommSplit& request) {
                                                .choice = {request.color, request.key},
                                                .join = std::move(join)});
     if (!status.ok()) seats_.pop_back();
-    env_.communicators->Kick(communicator);
     return status;
   }();
   return split.ok() ? split : Send(Reply<wire::CommInitReply>(number, split));
@@ -123,7 +122,6 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
       ended->EndForShrink(slot->endpoint.get(),
                           absl::StrCat("rank ", slot->endpoint->rank().value(),
                                        " ended its work by ncclCommShrink with NCCL_SHRINK_ABORT"));
-      env_.communicators->Kick(ended);
     }
     return JoinPlace(*slot, place, request.options, number);
   }();
@@ -198,7 +196,6 @@ absl::Status Session::HandleRevoke(const wire::CommRevoke& request) {
   endpoint.communicator->Revoke(&endpoint,
                                 absl::StrCat("rank ", endpoint.rank().value(),
                                              " ended its work: it was revoked by ncclCommRevoke"));
-  env_.communicators->Kick(endpoint.communicator);
   revocations_.push_back({request.header.request, request.comm_handle});
   return absl::OkStatus();
 }

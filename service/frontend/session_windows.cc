@@ -11,7 +11,7 @@ absl::Status Session::HandleRegisterWindow(const wire::RegisterWindow& request) 
   if (!slot.ok()) return SendDone(request.header.request, slot.status());
   RankEndpoint& endpoint = *(*slot)->endpoint;
   const absl::Status opened = endpoint.windows().Open(request);
-  env_.communicators->Kick(endpoint.communicator);  // Puts may wait for it.
+  endpoint.communicator->Wake();  // Puts may wait for it.
   return SendDone(request.header.request, opened);
 }
 
@@ -21,6 +21,7 @@ absl::Status Session::HandleDeregisterWindow(const wire::DeregisterWindow& reque
   absl::Status closed;
   if (slot != ranks_.end() && slot->second.endpoint->communicator != nullptr) {
     closed = slot->second.endpoint->windows().Close(request.number);
+    slot->second.endpoint->communicator->Wake();
   }
   const ClosingWindow closing{request.header.request, request.comm_handle, request.number};
   if (!closed.ok() || !IsWrittenInto(closing)) return SendDone(request.header.request, closed);

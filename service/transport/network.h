@@ -13,6 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/waker.h"
 
 namespace mccs {
 
@@ -39,6 +40,12 @@ class Connection {
   // False: a Read (Write) would surely block; no need to try. Cheap, no system call.
   virtual bool readable() const = 0;
   virtual bool writable() const = 0;
+
+  // From now on `waker` is woken each time when readable() or writable() becomes true, or bytes, an
+  // end or an error come while it is: at the latest by the Network's Poll. At once, if either holds
+  // already. Takes the place of an earlier one; null: nobody is woken.
+  // LIFETIME: `waker`, until another takes its place or the stream is gone.
+  virtual void WakeOnReady(Waker* waker) = 0;
 
   virtual Endpoint local() const = 0;
   virtual Endpoint remote() const = 0;

@@ -40,10 +40,20 @@ class SocketConnection final : public Connection {
   absl::StatusOr<size_t> Read(std::span<const iovec> pieces) override;
   bool readable() const override { return readiness_.readable; }
   bool writable() const override { return readiness_.writable; }
+  void WakeOnReady(Waker* waker) override {
+    readiness_.waker = waker;
+    if (readable() || writable()) Wake();
+  }
   Endpoint local() const override { return local_; }
   Endpoint remote() const override { return remote_; }
 
  private:
+  void Wake() {
+    if (readiness_.waker != nullptr) readiness_.waker->Wake();
+  }
+  // Nothing moved, though nothing is lost: the kernel reports an edge when it can, or is asked
+  // again at once, as none would come.
+  void Postpone(int error, bool* ready);
   absl::Status Break(std::string_view what, int error);
 
   Reactor& reactor_;
@@ -80,7 +90,7 @@ absl::StatusOr<size_t> SocketConnection::Write(std::span<const iovec> pieces) {
   const ssize_t written = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (written < 0) {
     if (!WouldBlock(errno)) return Break("writing to", errno);
-    if (errno == EAGAIN) readiness_.writable = false;
+    Postpone(errno, &readiness_.writable);
     return 0;
   }
   // A stream that took less than offered is full; the kernel reports the edge when it has room.
@@ -97,7 +107,7 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
     const int error = errno;
     exhausted_ = !broken_.ok() || !WouldBlock(error);
     if (exhausted_) return broken_.ok() ? Break("reading from", error) : broken_;
-    if (error == EAGAIN) readiness_.readable = false;
+    Postpone(error, &readiness_.readable);
     return 0;
   }
   const size_t asked = TotalBytes(pieces);
@@ -107,8 +117,22 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
   }
   // A stream that gave less than asked is empty, unless its end is what comes next: no further edge
   // would tell about that.
-  if (static_cast<size_t>(got) < asked && !readiness_.hangup) readiness_.readable = false;
+  if (static_cast<size_t>(got) < asked) {
+    if (readiness_.hangup) {
+      Wake();
+    } else {
+      readiness_.readable = false;
+    }
+  }
   return static_cast<size_t>(got);
+}
+
+void SocketConnection::Postpone(int error, bool* ready) {
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    *ready = false;
+  } else {
+    Wake();
+  }
 }
 
 absl::Status SocketConnection::Break(std::string_view what, int error) {
@@ -116,7 +140,8 @@ absl::Status SocketConnection::Break(std::string_view what, int error) {
       error == 0 ? std::string("closed by the peer") : std::string(std::strerror(error));
   broken_ =
       absl::UnavailableError(absl::StrCat(std::string(what), " ", ToString(remote_), ": ", reason));
-  readiness_ = {.readable = true, .writable = true, .hangup = true};
+  readiness_.readable = readiness_.writable = readiness_.hangup = true;
+  Wake();  // Whoever comes to read must learn of it, and no byte will say so.
   return broken_;
 }
 

@@ -6,6 +6,7 @@
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_failure_contract.h"
 #include "tests/contract/transport_sink_contract.h"
+#include "tests/contract/transport_wake_contract.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 
@@ -52,11 +53,15 @@ TransportWorldMaker Maker(const std::string& name, const SimNetworkOptions& opti
           [options](uint64_t seed) { return std::make_unique<SimTransportWorld>(seed, options); }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract,
-                         testing::Values(Maker("Lan", {}),
-                                         Maker("CrumbsOfAHundredBytes",
-                                               {.max_portion_bytes = 100, .buffer_bytes = 1500})),
-                         [](const auto& info) { return info.param.name; });
+const auto kWorlds = testing::Values(
+    Maker("Lan", {}),
+    Maker("CrumbsOfAHundredBytes", {.max_portion_bytes = 100, .buffer_bytes = 1500}));
+std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulated, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Simulated, StreamWakes, kWorlds, NameOf);
 
 }  // namespace
 }  // namespace mccs

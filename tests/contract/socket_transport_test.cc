@@ -10,6 +10,7 @@
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_failure_contract.h"
 #include "tests/contract/transport_sink_contract.h"
+#include "tests/contract/transport_wake_contract.h"
 
 namespace mccs {
 namespace {
@@ -48,13 +49,16 @@ class SocketWorld final : public TransportWorld {
   std::unique_ptr<Listener> listener_;
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Sockets, TransportContract,
-    testing::Values(
-        TransportWorldMaker{"IPv4",
-                            [](uint64_t) { return std::make_unique<SocketWorld>("127.0.0.1"); }},
-        TransportWorldMaker{"IPv6", [](uint64_t) { return std::make_unique<SocketWorld>("::1"); }}),
-    [](const auto& info) { return info.param.name; });
+const auto kWorlds = testing::Values(
+    TransportWorldMaker{"IPv4",
+                        [](uint64_t) { return std::make_unique<SocketWorld>("127.0.0.1"); }},
+    TransportWorldMaker{"IPv6", [](uint64_t) { return std::make_unique<SocketWorld>("::1"); }});
+std::string NameOf(const testing::TestParamInfo<TransportWorldMaker>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Sockets, TransportContract, kWorlds, NameOf);
+INSTANTIATE_TEST_SUITE_P(Sockets, StreamWakes, kWorlds, NameOf);
 
 // As in two daemons: each end has a thread, a reactor and a network of its own, and sleeps when it
 // has nothing to do.

@@ -54,6 +54,9 @@ class CutConnection final : public Connection {
   }
   bool readable() const override { return inner_ == nullptr || inner_->readable(); }
   bool writable() const override { return inner_ == nullptr || inner_->writable(); }
+  void WakeOnReady(Waker* waker) override {
+    if (inner_ != nullptr) inner_->WakeOnReady(waker);
+  }
   Endpoint local() const override { return inner_ ? inner_->local() : Endpoint{}; }
   Endpoint remote() const override { return inner_ ? inner_->remote() : Endpoint{}; }
 

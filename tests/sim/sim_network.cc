@@ -26,7 +26,12 @@ struct SimNetwork::Stream {
   Pipe pipes[2];
   bool open[2] = {false, false};
   bool closed[2] = {false, false};
+  Waker* wakers[2] = {nullptr, nullptr};
   std::string broken;  // why; empty while it is not
+
+  void Wake(int end) const {
+    if (wakers[end] != nullptr) wakers[end]->Wake();
+  }
 };
 
 struct SimNetwork::ListenState {
@@ -49,7 +54,10 @@ class SimConnection final : public Connection {
     if (in().arrived.empty() && in().end_arrived) return Unavailable("closed by the peer");
     const bool was_full = in().held() >= network_.options_.buffer_bytes;
     const size_t got = network_.Read(in(), pieces);
-    if (was_full && got > 0) network_.changed_.insert(stream_->hosts[1 - end_]);
+    if (was_full && got > 0) {
+      network_.changed_.insert(stream_->hosts[1 - end_]);
+      stream_->Wake(1 - end_);
+    }
     return got;
   }
   bool readable() const override {
@@ -58,6 +66,11 @@ class SimConnection final : public Connection {
   bool writable() const override {
     return !stream_->broken.empty() || in().end_arrived ||
            (stream_->open[end_] && stream_->pipes[end_].held() < network_.options_.buffer_bytes);
+  }
+  // Wakes this end alone, so that whoever relies on another stream's news is found out.
+  void WakeOnReady(Waker* waker) override {
+    stream_->wakers[end_] = waker;
+    if (readable() || writable()) stream_->Wake(end_);
   }
   Endpoint local() const override { return stream_->endpoints[end_]; }
   Endpoint remote() const override { return stream_->endpoints[1 - end_]; }
@@ -270,7 +283,10 @@ void SimNetwork::Knock(const std::shared_ptr<Stream>& stream) {
   }
   stream->open[1] = true;
   listener->second->knocking.push_back(stream);
-  After(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] { raw->open[0] = true; });
+  After(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] {
+    raw->open[0] = true;
+    raw->Wake(0);
+  });
 }
 
 uint16_t SimNetwork::FreePort(const std::string& host) {
@@ -323,6 +339,7 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
             to->in_flight -= portion.size();
             if (raw->closed[1 - end]) return;  // nobody reads it any more
             to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
+            raw->Wake(1 - end);
           });
     sent += size;
   }
@@ -343,15 +360,19 @@ size_t SimNetwork::Read(Pipe& pipe, std::span<const iovec> pieces) {
 
 void SimNetwork::CloseEnd(const std::shared_ptr<Stream>& stream, int end) {
   stream->closed[end] = true;
+  stream->wakers[end] = nullptr;
   stream->pipes[1 - end].arrived.clear();
   if (stream->closed[1 - end] || !stream->broken.empty()) return;
-  After(ArrivalTime(stream->pipes[end]), stream,
-        [raw = stream.get(), end] { raw->pipes[end].end_arrived = true; });
+  After(ArrivalTime(stream->pipes[end]), stream, [raw = stream.get(), end] {
+    raw->pipes[end].end_arrived = true;
+    raw->Wake(1 - end);
+  });
 }
 
 void SimNetwork::Break(Stream& stream, const std::string& why) {
   stream.broken = why;
   for (const std::string& host : stream.hosts) changed_.insert(host);
+  for (const int end : {0, 1}) stream.Wake(end);
 }
 
 uint64_t SimNetwork::Uniform(uint64_t lowest, uint64_t highest) {

@@ -150,6 +150,7 @@ void SimTenant::Take(SimPipe::Answer answer) {
         rank.answered = true;
         rank.status = reply.status;
         rank.handle = reply.comm_handle;
+        rank.id = CommId(reply.comm_id);
         rank.rank = reply.rank;
         rank.ranks = reply.ranks;
         if (!answer.fds.empty()) rank.memory = MapFirst(answer);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/ids.h"
 #include "base/shared_region.h"
 #include "proto/shim_control.h"
 #include "proto/unique_id.h"
@@ -51,6 +52,7 @@ struct SimRank {
   bool answered = false;
   wire::ReplyStatus status{};
   uint32_t handle = 0;
+  CommId id;
   int rank = -1;  // as the daemon says
   int ranks = 0;
   SharedRegion memory;

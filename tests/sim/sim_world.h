@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,17 +48,19 @@ class SimLog final : public Log {
   void Write(LogLevel level, std::string_view line) override;
 };
 
-// A controller that proposes nothing, and remembers what each communicator reported last.
+// A controller that proposes nothing unless it is told to, and remembers what each communicator
+// reported last.
 class SimController final : public ControllerLink {
  public:
   bool waited_for = false;  // for a proposal
+  std::optional<Strategy> proposal;
   std::vector<CommId> announced;
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
 
   bool connected() const override { return waited_for; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
-  std::optional<Strategy> TakeProposal(CommId) override { return std::nullopt; }
+  std::optional<Strategy> TakeProposal(CommId) override { return proposal; }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };

@@ -56,6 +56,7 @@ class FakeConnection final : public Connection {
   }
   bool readable() const override { return !wire_->to_read.empty() || wire_->read_broken; }
   bool writable() const override { return wire_->room > 0 || wire_->write_broken; }
+  void WakeOnReady(Waker*) override {}  // The test gives the turns.
   Endpoint local() const override { return {"10.0.0.1", 1}; }
   Endpoint remote() const override { return {"10.0.0.2", 2}; }
 

@@ -1,0 +1,154 @@
+// What every network's streams owe whoever asked to be woken when they become ready.
+// Included behind transport_contract.h by the same programs.
+#ifndef MCCS_TESTS_CONTRACT_TRANSPORT_WAKE_CONTRACT_H_
+#define MCCS_TESTS_CONTRACT_TRANSPORT_WAKE_CONTRACT_H_
+
+#include "tests/contract/transport_contract.h"
+
+namespace mccs {
+
+class NotedWaker final : public Waker {
+ public:
+  void Wake() override { woken = true; }
+  bool woken = false;
+};
+
+class StreamWakes : public TransportContract {
+ protected:
+  static constexpr int kMaxTurns = 100'000;
+
+  void SetUp() override { world_ = GetParam().make(/*seed=*/1); }
+
+  // A stream that is open at both ends, and that has no more news.
+  TransportWorld::Ends Open() {
+    TransportWorld::Ends ends = world_->Connect();
+    EXPECT_TRUE(AdvanceUntil([&] { return ends.sender->writable(); }));
+    Quiet();
+    return ends;
+  }
+  void Quiet() {
+    for (int i = 0; i < 300; ++i) world_->Advance();
+  }
+  bool AdvanceUntil(const std::function<bool()>& done) {
+    for (int i = 0; i < kMaxTurns && !done(); ++i) world_->Advance();
+    return done();
+  }
+
+  static size_t Write(Connection& stream, size_t bytes) {
+    std::vector<std::byte> payload(bytes);
+    const iovec piece{.iov_base = payload.data(), .iov_len = payload.size()};
+    const absl::StatusOr<size_t> written = stream.Write({&piece, 1});
+    return written.ok() ? *written : 0;
+  }
+  // Until it would block.
+  static size_t ReadAll(Connection& stream) {
+    size_t all = 0;
+    std::vector<std::byte> space(1 << 20);
+    const iovec piece{.iov_base = space.data(), .iov_len = space.size()};
+    while (stream.readable()) {
+      const absl::StatusOr<size_t> got = stream.Read({&piece, 1});
+      if (!got.ok() || *got == 0) break;
+      all += *got;
+    }
+    return all;
+  }
+};
+
+TEST_P(StreamWakes, WhatIsReadyAlreadyWakesAtOnce) {
+  const TransportWorld::Ends ends = Open();
+  NotedWaker waker;
+  ends.receiver->WakeOnReady(&waker);
+  EXPECT_TRUE(waker.woken);
+}
+
+TEST_P(StreamWakes, AStreamThatOpensWakes) {
+  TransportWorld::Ends ends = world_->Connect();
+  NotedWaker waker;
+  ends.sender->WakeOnReady(&waker);
+  EXPECT_TRUE(AdvanceUntil([&] { return ends.sender->writable(); }));
+  EXPECT_TRUE(waker.woken);
+}
+
+TEST_P(StreamWakes, BytesWakeTheirReceiverEachTimeAndNoOtherStreams) {
+  const TransportWorld::Ends ends = Open(), others = Open();
+  NotedWaker waker, other, other_sender;
+  ends.receiver->WakeOnReady(&waker);
+  others.receiver->WakeOnReady(&other);
+  others.sender->WakeOnReady(&other_sender);
+  for (int i = 0; i < 5; ++i) {
+    waker.woken = other.woken = other_sender.woken = false;
+    ASSERT_EQ(Write(*ends.sender, 100), 100u);
+    ASSERT_TRUE(AdvanceUntil([&] { return waker.woken; })) << "message " << i;
+    Quiet();
+    EXPECT_EQ(ReadAll(*ends.receiver), 100u);
+    EXPECT_FALSE(other.woken);
+    EXPECT_FALSE(other_sender.woken);
+  }
+}
+
+// Whoever reads a part of what has come and goes to sleep hears of what comes behind it.
+TEST_P(StreamWakes, BytesWakeAlsoBehindBytesThatWereNotRead) {
+  const TransportWorld::Ends ends = Open();
+  NotedWaker waker;
+  ends.receiver->WakeOnReady(&waker);
+  ASSERT_EQ(Write(*ends.sender, 100), 100u);
+  Quiet();
+  ASSERT_TRUE(ends.receiver->readable());
+  waker.woken = false;
+  ASSERT_EQ(Write(*ends.sender, 100), 100u);
+  EXPECT_TRUE(AdvanceUntil([&] { return waker.woken; }));
+}
+
+TEST_P(StreamWakes, RoomWakesASenderThatFoundNone) {
+  const TransportWorld::Ends ends = Open();
+  NotedWaker waker;
+  ends.sender->WakeOnReady(&waker);
+  size_t sent = 0, got = 0;
+  for (int turn = 0; ends.sender->writable() && turn < kMaxTurns; ++turn) {
+    sent += Write(*ends.sender, 1 << 20);
+  }
+  ASSERT_FALSE(ends.sender->writable());
+  Quiet();
+  waker.woken = false;
+  ASSERT_TRUE(AdvanceUntil([&] {
+    got += ReadAll(*ends.receiver);
+    return ends.sender->writable();
+  }));
+  EXPECT_TRUE(waker.woken);
+  EXPECT_LE(got, sent);
+}
+
+TEST_P(StreamWakes, TheEndOfAStreamWakesItsOtherEnd) {
+  for (const bool sender_leaves : {true, false}) {
+    TransportWorld::Ends ends = Open();
+    std::unique_ptr<Connection>& leaver = sender_leaves ? ends.sender : ends.receiver;
+    Connection& stays = sender_leaves ? *ends.receiver : *ends.sender;
+    NotedWaker waker;
+    stays.WakeOnReady(&waker);
+    waker.woken = false;
+    leaver.reset();
+    EXPECT_TRUE(AdvanceUntil([&] { return waker.woken; }));
+    EXPECT_TRUE(stays.readable());
+  }
+}
+
+TEST_P(StreamWakes, OnlyWhoAskedLastIsWoken) {
+  const TransportWorld::Ends ends = Open();
+  NotedWaker first, second;
+  ends.receiver->WakeOnReady(&first);
+  ends.receiver->WakeOnReady(&second);
+  first.woken = second.woken = false;
+  ASSERT_EQ(Write(*ends.sender, 100), 100u);
+  EXPECT_TRUE(AdvanceUntil([&] { return second.woken; }));
+  EXPECT_FALSE(first.woken);
+  ReadAll(*ends.receiver);
+  ends.receiver->WakeOnReady(nullptr);
+  second.woken = false;
+  ASSERT_EQ(Write(*ends.sender, 100), 100u);
+  EXPECT_TRUE(AdvanceUntil([&] { return ends.receiver->readable(); }));
+  EXPECT_FALSE(second.woken);
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_CONTRACT_TRANSPORT_WAKE_CONTRACT_H_

@@ -1,0 +1,283 @@
+// Many communicators that nobody uses, beside some that work: they get no turns, and nothing that
+// concerns them is missed when it comes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kBytes = 64 << 10;
+constexpr uint64_t kCount = 1000;
+constexpr size_t kMany = 40;
+// Longer than any report, lane or farewell waits.
+constexpr int64_t kLongNs = 10 * kNsPerSec;
+
+// One process per rank, which split their first communicator into many of the same ranks.
+class Crowd {
+ public:
+  Crowd(SimWorld& world, std::vector<int> host_of_rank)
+      : world_(world), host_of_rank_(host_of_rank), parent_(world, host_of_rank, kBytes) {}
+
+  bool Form(size_t communicators) {
+    if (!parent_.Form()) return false;
+    while (jobs_.size() < communicators) {
+      std::vector<SimJob::Seat> seats;
+      for (int r = 0; r < ranks(); ++r) {
+        seats.push_back({&parent_.tenant(r), &parent_.tenant(r).Split(parent_.rank(r), 0, r)});
+      }
+      const bool answered = world_.RunUntil([&] {
+        return std::all_of(seats.begin(), seats.end(),
+                           [](const SimJob::Seat& seat) { return seat.rank->answered; });
+      });
+      if (!answered) return false;
+      jobs_.emplace_back(world_, seats, kBytes);
+      if (!jobs_.back().Formed()) return false;
+    }
+    world_.RunFor(kLongNs);
+    return true;
+  }
+
+  int ranks() const { return static_cast<int>(host_of_rank_.size()); }
+  std::deque<SimJob>& jobs() { return jobs_; }
+  SimJob& parent() { return parent_; }
+
+  // Of a communicator on the host of rank r.
+  uint64_t TurnsOf(SimJob& job, int r) {
+    SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
+    return host.daemon().TurnsOf(job.rank(r).id);
+  }
+  std::map<std::pair<const SimJob*, int>, uint64_t> AllTurns() {
+    std::map<std::pair<const SimJob*, int>, uint64_t> turns;
+    for (int r = 0; r < ranks(); ++r) {
+      turns[{&parent_, r}] = TurnsOf(parent_, r);
+      for (SimJob& job : jobs_) turns[{&job, r}] = TurnsOf(job, r);
+    }
+    return turns;
+  }
+  void ExpectWorks(SimJob& job) {
+    job.Fill(kCount);
+    job.PostAll(OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world_.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
+  }
+  // Breaks a lane of the communicator out of rank r's host, as last reported.
+  bool CutALane(SimJob& job, int r) {
+    SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
+    const auto report = host.controller().reports.find(job.rank(r).id);
+    if (report == host.controller().reports.end() || report->second.lanes.empty()) return false;
+    const std::string& local = report->second.lanes.front().local;
+    const size_t colon = local.find(':');
+    if (colon == std::string::npos) return false;
+    return world_.network().CutStream(
+        {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+  }
+
+ private:
+  SimWorld& world_;
+  const std::vector<int> host_of_rank_;
+  SimJob parent_;
+  std::deque<SimJob> jobs_;
+};
+
+TEST(SimIdleCommunicators, GetNoTurnWhileAnotherWorks) {
+  for (const std::vector<int>& hosts : {std::vector<int>{0, 0}, {0, 1}, {0, 1, 1, 2}}) {
+    SCOPED_TRACE(testing::Message() << hosts.size() << " ranks, the last on host " << hosts.back());
+    SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+    Crowd crowd(world, hosts);
+    ASSERT_TRUE(crowd.Form(kMany));
+    SimJob& busy = crowd.jobs()[kMany / 2];
+    const auto before = crowd.AllTurns();
+    for (int i = 0; i < 50; ++i) crowd.ExpectWorks(busy);
+    busy.Post(0, {.sends = true, .peer = 1, .at = 0, .count = kCount});
+    busy.Post(1, {.sends = false, .peer = 0, .at = 0, .count = kCount});
+    ASSERT_TRUE(world.RunUntil([&] { return busy.Done(); }));
+    world.RunFor(kLongNs);
+    for (const auto& [who, turns] : crowd.AllTurns()) {
+      const auto& [job, r] = who;
+      if (job == &busy) {
+        EXPECT_GE(turns, before.at(who) + 50) << "rank " << r;
+      } else {
+        EXPECT_EQ(turns, before.at(who)) << "rank " << r << " of an idle communicator";
+      }
+    }
+  }
+}
+
+// A process that comes, goes and forms others is no business of theirs, either.
+TEST(SimIdleCommunicators, GetNoTurnWhileOthersFormAndEnd) {
+  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  Crowd crowd(world, {0, 1});
+  ASSERT_TRUE(crowd.Form(kMany));
+  const auto before = crowd.AllTurns();
+  for (int i = 0; i < 3; ++i) {
+    SimJob other(world, {0, 1, 1}, kBytes);
+    ASSERT_TRUE(other.Form());
+    crowd.ExpectWorks(other);
+    other.tenant(i).Kill();
+    for (int r = 0; r < other.ranks(); ++r) {
+      if (r != i) other.tenant(r).Destroy(other.rank(r));
+    }
+    world.RunFor(kLongNs);
+  }
+  EXPECT_EQ(crowd.AllTurns(), before);
+}
+
+TEST(SimIdleCommunicators, WorkWhenTheirTimeHasComeInAnyOrder) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .channels = 2, .network = {}});
+    Crowd crowd(world, {0, 1, 1, 2});
+    ASSERT_TRUE(crowd.Form(12));
+    int cut = 0;
+    for (int step = 0; step < 30; ++step) {
+      std::vector<SimJob*> working;
+      for (SimJob& job : crowd.jobs()) {
+        if (random() % 3 == 0) working.push_back(&job);
+      }
+      for (SimJob* job : working) {
+        job->Fill(kCount);
+        std::vector<int> order = {0, 1, 2, 3};
+        std::shuffle(order.begin(), order.end(), random);
+        for (int r : order) {
+          if (random() % 4 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+          job->Post(r, OpKind::kAllReduce, kCount);
+        }
+      }
+      SimJob& victim = crowd.jobs()[random() % crowd.jobs().size()];
+      if (random() % 3 == 0) cut += crowd.CutALane(victim, static_cast<int>(random() % 4));
+      ASSERT_TRUE(world.RunUntil([&] {
+        return std::all_of(working.begin(), working.end(), [](SimJob* job) { return job->Done(); });
+      })) << "step "
+          << step;
+      for (SimJob* job : working) EXPECT_EQ(job->Wrong(OpKind::kAllReduce, kCount), 0u);
+      if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerMs);
+    }
+    EXPECT_GT(cut, 0);
+  }
+}
+
+TEST(SimIdleCommunicators, OpenALaneAgainThatBreaks) {
+  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  Crowd crowd(world, {0, 1});
+  ASSERT_TRUE(crowd.Form(kMany));
+  const size_t streams = world.network().open_streams();
+  for (size_t i = 0; i < kMany; i += 3) ASSERT_TRUE(crowd.CutALane(crowd.jobs()[i], i % 2));
+  EXPECT_LT(world.network().open_streams(), streams);
+  world.RunFor(kLongNs);
+  EXPECT_EQ(world.network().open_streams(), streams);
+  for (SimJob& job : crowd.jobs()) crowd.ExpectWorks(job);
+}
+
+TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
+  SimWorld world({.seed = 4, .hosts = 3, .network = {}});
+  Crowd crowd(world, {0, 1, 2});
+  ASSERT_TRUE(crowd.Form(kMany));
+  world.host(2).Kill(world.network());
+  EXPECT_TRUE(world.RunUntil(
+      [&] {
+        return std::all_of(crowd.jobs().begin(), crowd.jobs().end(), [](SimJob& job) {
+          return job.rank(0).failed() && job.rank(1).failed();
+        });
+      },
+      kNsPerSec));
+  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("host h2 is gone"));
+}
+
+TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {
+  SimWorld world({.seed = 5, .hosts = 2, .network = {}});
+  Crowd crowd(world, {0, 0, 1});
+  ASSERT_TRUE(crowd.Form(kMany));
+  crowd.parent().tenant(1).Kill();
+  world.RunFor(kLongNs);
+  for (SimJob& job : crowd.jobs()) {
+    EXPECT_FALSE(job.rank(0).failed() || job.rank(2).failed())
+        << "between operations it is no loss";
+    job.Post(2, OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world.RunUntil([&] { return job.rank(2).failed(); }, kNsPerSec));
+    EXPECT_THAT(job.rank(2).failure(), HasSubstr("rank 1 is gone"));
+  }
+}
+
+TEST(SimIdleCommunicators, SayEachForItselfWhoIsWaitedFor) {
+  SimWorld world({.seed = 6, .hosts = 2, .network = {}});
+  Crowd crowd(world, {0, 1});
+  ASSERT_TRUE(crowd.Form(kMany));
+  std::mt19937_64 random(6);
+  for (SimJob& job : crowd.jobs()) {
+    job.Post(0, OpKind::kAllReduce, kCount);
+    world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerMs);
+  }
+  world.RunFor(11 * kNsPerSec);
+  const auto& lines = world.host(1).log().lines;
+  for (SimJob& job : crowd.jobs()) {
+    const std::string name = FormatCommId(job.rank(0).id);
+    EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                            [&](const std::string& line) {
+                              return line.find(name) != std::string::npos &&
+                                     line.find("waits for rank 1 on h1") != std::string::npos;
+                            }),
+              1)
+        << name;
+    job.Post(1, OpKind::kAllReduce, kCount);
+  }
+  for (SimJob& job : crowd.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+}
+
+TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
+  SimWorld world({.seed = 7, .hosts = 3, .network = {}});
+  Crowd crowd(world, {0, 1, 2});
+  ASSERT_TRUE(crowd.Form(kMany));
+  std::mt19937_64 random(7);
+  for (SimJob& job : crowd.jobs()) {
+    for (int r = 0; r < 3; ++r) {
+      if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 100) * kNsPerMs);
+      job.tenant(r).Destroy(job.rank(r));
+    }
+  }
+  for (SimJob& job : crowd.jobs()) ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
+  EXPECT_TRUE(world.RunUntil(
+      [&] {
+        for (int h = 0; h < 3; ++h) {
+          if (world.host(h).daemon().communicators() != 1) return false;
+        }
+        return true;
+      },
+      kNsPerSec));
+  crowd.ExpectWorks(crowd.parent());
+}
+
+// Its answer comes over no stream of the communicator's.
+TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
+  SimWorld world({.seed = 8, .network = {}});
+  Crowd crowd(world, {0, 1});
+  ASSERT_TRUE(crowd.Form(kMany));
+  SimController& controller = world.host(0).controller();
+  controller.waited_for = true;
+  SimJob job(world, {0, 1}, kBytes);
+  ASSERT_TRUE(job.Begin());
+  world.RunFor(50 * kNsPerMs);
+  ASSERT_FALSE(job.Formed());
+  Strategy strategy{
+      .channels = {}, .lanes = {.slots = 4, .slot_bytes = 16u << 10}, .origin = "the test"};
+  strategy.channels.push_back({.ring = {HostIndex(1), HostIndex(0)}, .source_ports = {}});
+  controller.proposal = strategy;
+  world.host(0).daemon().Poll(/*woken=*/true);  // as when the agent rings
+  EXPECT_TRUE(world.RunUntil([&] { return job.Formed(); }, 20 * kNsPerMs));
+  EXPECT_TRUE(world.host(0).log().Contains("strategy the test"));
+}
+
+}  // namespace
+}  // namespace mccs
