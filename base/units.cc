@@ -22,6 +22,14 @@ constexpr size_t kMaxDurationChars = 32;
 
 constexpr const char* kByteUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 
+constexpr const char* kBitRateUnits[] = {"bps", "Kbps", "Mbps", "Gbps", "Tbps"};
+
+std::string WithoutTrailingZeros(std::string number) {
+  number.erase(number.find_last_not_of('0') + 1);
+  if (number.back() == '.') number.pop_back();
+  return number;
+}
+
 std::optional<uint64_t> UnitFactor(std::string_view unit) {
   if (unit.empty()) return 1;
   uint64_t factor = 1;
@@ -43,10 +51,7 @@ std::string FormatBytes(uint64_t bytes) {
   }
   char text[32];
   std::snprintf(text, sizeof(text), "%.2f", value);
-  std::string out(text);
-  out.erase(out.find_last_not_of('0') + 1);
-  if (out.back() == '.') out.pop_back();
-  return out + " " + kByteUnits[unit];
+  return WithoutTrailingZeros(text) + " " + kByteUnits[unit];
 }
 
 std::optional<uint64_t> ParseBytes(std::string_view text) {
@@ -69,6 +74,39 @@ std::optional<uint64_t> ParseBytes(std::string_view text) {
   const double bytes = value * static_cast<double>(*factor);
   if (bytes != std::floor(bytes) || bytes >= 0x1p63) return std::nullopt;
   return static_cast<uint64_t>(bytes);
+}
+
+std::string FormatBitRate(double bits_per_second) {
+  double value = bits_per_second;
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kBitRateUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.3f", value);
+  return WithoutTrailingZeros(text) + " " + kBitRateUnits[unit];
+}
+
+std::optional<uint64_t> ParseBitRate(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, digits);
+  std::string_view unit = text.substr(digits);
+  if (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  const auto known = std::find(std::begin(kBitRateUnits), std::end(kBitRateUnits), unit);
+  if (known == std::end(kBitRateUnits)) return std::nullopt;
+  // In whole numbers, since 0.3 is none in binary.
+  size_t decimals = 3 * static_cast<size_t>(known - std::begin(kBitRateUnits));
+  const size_t point = std::min(number.find('.'), number.size());
+  std::string whole(number.substr(0, point));
+  std::string_view fraction = number.substr(std::min(point + 1, number.size()));
+  if (whole.empty() || (point < number.size() && fraction.empty())) return std::nullopt;
+  while (!fraction.empty() && fraction.back() == '0') fraction.remove_suffix(1);
+  if (fraction.size() > decimals) return std::nullopt;
+  whole.append(fraction).append(decimals - fraction.size(), '0');
+  uint64_t bits = 0;
+  if (!absl::SimpleAtoi(whole, &bits)) return std::nullopt;
+  return bits;
 }
 
 std::string FormatAge(int64_t ns) {

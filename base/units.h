@@ -20,6 +20,13 @@ std::string FormatBytes(uint64_t bytes);
 // anything else: a negative or fractional number of bytes, a decimal unit, more than 64 bits.
 std::optional<uint64_t> ParseBytes(std::string_view text);
 
+// "50 Gbps", "187.5 Mbps", "0 bps": decimal multiples, at most three decimals.
+std::string FormatBitRate(double bits_per_second);
+
+// "50Gbps", "2.5 Gbps", "200Mbps", "9600bps" in bits per second, exactly. Nothing for anything
+// else: a number without unit, a negative one, a fraction of a bit, more than 64 bits.
+std::optional<uint64_t> ParseBitRate(std::string_view text);
+
 // "850 ms", "12 s", "3 min 5 s", "2 h 10 min", "4 d 1 h": the two largest units that are not zero.
 std::string FormatAge(int64_t ns);
 

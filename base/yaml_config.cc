@@ -62,6 +62,12 @@ struct YamlReader::Document {
   std::vector<std::unique_ptr<Mapping>> mappings;
   std::vector<Error> errors;
 
+  // Where `value` stands; where there is none, where `mapping` does.
+  static YAML::Mark MarkOf(const Mapping& mapping, const Value& value) {
+    if (value) return value->Mark();
+    return mapping.node.IsMap() ? mapping.node.Mark() : YAML::Mark();
+  }
+
   void Add(const YAML::Mark& mark, std::string text) {
     errors.push_back({mark.line + 1, mark.column + 1, std::move(text)});
   }
@@ -159,13 +165,18 @@ absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std:
   return YamlReader(std::move(document), mapping);
 }
 
-YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
-  mapping_->known.emplace_back(key);
+YamlReader::Value YamlReader::Find(std::string_view key) const {
   if (mapping_->node.IsMap()) {
     for (const auto& entry : mapping_->node) {
       if (entry.first.IsScalar() && entry.first.Scalar() == key) return Value{entry.second};
     }
   }
+  return Value{};
+}
+
+YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
+  mapping_->known.emplace_back(key);
+  if (Value value = Find(key)) return value;
   if (need == Need::kRequired) {
     Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
   }
@@ -278,6 +289,17 @@ void YamlReader::Bytes(std::string_view key, uint64_t* out, Need need) {
   *out = *bytes;
 }
 
+void YamlReader::BitRate(std::string_view key, uint64_t* out_bps, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return;
+  const auto bps = value->IsScalar() ? ParseBitRate(value->Scalar()) : std::nullopt;
+  if (!bps || *bps == 0) {
+    return document_->Expected(*value, key,
+                               "a rate above zero with its unit, as 50Gbps or 200Mbps");
+  }
+  *out_bps = *bps;
+}
+
 YamlReader YamlReader::Child(std::string_view key, Need need) {
   const Value value = Take(key, need);
   const std::string path = absl::StrCat(mapping_->path, std::string(key), ".");
@@ -308,22 +330,23 @@ std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
   return readers;
 }
 
-bool YamlReader::Has(std::string_view key) const {
-  if (!mapping_->node.IsMap()) return false;
-  return std::any_of(mapping_->node.begin(), mapping_->node.end(), [&](const auto& entry) {
-    return entry.first.IsScalar() && entry.first.Scalar() == key;
-  });
-}
+bool YamlReader::Has(std::string_view key) const { return static_cast<bool>(Find(key)); }
 
 void YamlReader::Refuse(std::string_view key, std::string_view why) {
-  YAML::Mark mark = mapping_->node.IsMap() ? mapping_->node.Mark() : YAML::Mark();
-  if (mapping_->node.IsMap()) {
-    for (const auto& entry : mapping_->node) {
-      if (entry.first.IsScalar() && entry.first.Scalar() == key) mark = entry.second.Mark();
-    }
-  }
-  document_->Add(mark, std::string(why));
+  document_->Add(Document::MarkOf(*mapping_, Find(key)), std::string(why));
 }
+
+void YamlReader::RefuseItem(std::string_view key, size_t index, std::string_view why) {
+  const Value value = Find(key);
+  if (!value || !value->IsSequence() || index >= value->size()) return Refuse(key, why);
+  document_->Add((*value)[index].Mark(), std::string(why));
+}
+
+int YamlReader::Line(std::string_view key) const {
+  return Document::MarkOf(*mapping_, Find(key)).line + 1;
+}
+
+bool YamlReader::Refused() const { return !document_->errors.empty(); }
 
 absl::Status YamlReader::Finish() {
   for (const auto& mapping : document_->mappings) document_->CheckUnknown(*mapping);

@@ -62,6 +62,9 @@ class YamlReader {
   // "16MiB", "4096" (ParseBytes).
   void Bytes(std::string_view key, uint64_t* out, Need need = Need::kOptional);
 
+  // "50Gbps", "200Mbps" (ParseBitRate); zero is refused.
+  void BitRate(std::string_view key, uint64_t* out_bps, Need need = Need::kOptional);
+
   // The mapping under `key`; an empty one where it is absent.
   YamlReader Child(std::string_view key, Need need = Need::kOptional);
   // The mappings of the list under `key`.
@@ -72,6 +75,16 @@ class YamlReader {
   // The caller found a value wrong: `why` is told with the place of `key`'s value (of this mapping,
   // where `key` is absent).
   void Refuse(std::string_view key, std::string_view why);
+
+  // The same for one item of the list under `key`, counted from 0.
+  void RefuseItem(std::string_view key, size_t index, std::string_view why);
+
+  // The line, from 1 on, of `key`'s value (of this mapping, where `key` is absent): for texts that
+  // speak of another place of the file.
+  int Line(std::string_view key) const;
+
+  // Whether something of the document was found wrong so far; unknown keys are found by Finish().
+  bool Refused() const;
 
   // Call once, on any reader of the document, when all fields have been asked for: what nobody
   // asked for is unknown. OK, or kInvalidArgument with one line per error, at most kMaxErrors of
@@ -87,6 +100,8 @@ class YamlReader {
 
   YamlReader(std::shared_ptr<Document> document, Mapping* mapping);
 
+  // The value of `key`, wherever it stands; nothing where it is absent.
+  Value Find(std::string_view key) const;
   // The value of `key`, which is known from now on; nothing where it is absent.
   Value Take(std::string_view key, Need need);
   template <typename Int>

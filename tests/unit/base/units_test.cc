@@ -25,6 +25,32 @@ TEST(Bytes, WhatIsNoNumberOfBytesIsRefused) {
   }
 }
 
+TEST(BitRates, AreReadExactly) {
+  EXPECT_EQ(ParseBitRate("50Gbps"), 50'000'000'000u);
+  EXPECT_EQ(ParseBitRate("200 Mbps"), 200'000'000u);
+  EXPECT_EQ(ParseBitRate("9600bps"), 9600u);
+  EXPECT_EQ(ParseBitRate("0.3Kbps"), 300u);
+  EXPECT_EQ(ParseBitRate("1.123456789Gbps"), 1'123'456'789u);
+  EXPECT_EQ(ParseBitRate("2.500Tbps"), 2'500'000'000'000u);
+  EXPECT_EQ(ParseBitRate("0bps"), 0u);
+}
+
+TEST(BitRates, WhatIsNoRateIsRefused) {
+  for (const char* text : {"", "50", "Gbps", "-5Gbps", "5GBps", "5gbps", "5Gb/s", "1.5bps",
+                           "1.Gbps", ".5Gbps", "1.2.3Gbps", "5  Gbps", "5Gbps ", "1.0001Kbps",
+                           "1e3bps", "99999999999Tbps", "99999999999999999999999bps"}) {
+    EXPECT_EQ(ParseBitRate(text), std::nullopt) << text;
+  }
+}
+
+TEST(BitRates, AreWrittenInTheUnitThatFits) {
+  EXPECT_EQ(FormatBitRate(50e9), "50 Gbps");
+  EXPECT_EQ(FormatBitRate(187.5e6), "187.5 Mbps");
+  EXPECT_EQ(FormatBitRate(62.3456e9), "62.346 Gbps");
+  EXPECT_EQ(FormatBitRate(0), "0 bps");
+  EXPECT_EQ(FormatBitRate(1e16), "10000 Tbps");
+}
+
 TEST(Durations, AreReadWithTheirUnits) {
   EXPECT_EQ(ParseDurationNs("5s"), 5'000'000'000);
   EXPECT_EQ(ParseDurationNs("1.5s"), 1'500'000'000);

@@ -147,6 +147,40 @@ TEST(Yaml, TheCallersOwnRefusalGetsTheValuesPlace) {
   EXPECT_EQ(yaml->Finish().message(), "x.yaml:3:8: n must not be negative");
 }
 
+TEST(Yaml, RatesHaveAUnitAndAreAboveZero) {
+  absl::StatusOr<YamlReader> yaml = YamlReader::Parse("a: 2.5 Gbps\nb: 0Mbps\nc: 5\n", "x.yaml");
+  ASSERT_TRUE(yaml.ok());
+  uint64_t a = 0, b = 7, c = 7;
+  yaml->BitRate("a", &a);
+  EXPECT_FALSE(yaml->Refused());
+  yaml->BitRate("b", &b);
+  EXPECT_TRUE(yaml->Refused());
+  yaml->BitRate("c", &c);
+  EXPECT_EQ(a, 2'500'000'000u);
+  EXPECT_EQ(b, 7u);
+  EXPECT_EQ(yaml->Finish().message(),
+            "x.yaml:2:4: 'b' must be a rate above zero with its unit, as 50Gbps or 200Mbps, found "
+            "'0Mbps'\n"
+            "x.yaml:3:4: 'c' must be a rate above zero with its unit, as 50Gbps or 200Mbps, found "
+            "'5'");
+}
+
+TEST(Yaml, ARefusedItemIsToldWithItsOwnPlace) {
+  absl::StatusOr<YamlReader> yaml =
+      YamlReader::Parse("names: [a,\n        b]\nlines: 1\n", "x.yaml");
+  ASSERT_TRUE(yaml.ok());
+  std::vector<std::string> names;
+  int32_t lines = 0;
+  yaml->Field("names", &names);
+  yaml->Field("lines", &lines);
+  EXPECT_EQ(yaml->Line("lines"), 3);
+  EXPECT_EQ(yaml->Line("absent"), 1);
+  yaml->RefuseItem("names", 1, "no b");
+  yaml->RefuseItem("names", 2, "too few");
+  yaml->RefuseItem("lines", 0, "no list");
+  EXPECT_EQ(yaml->Finish().message(), "x.yaml:1:8: too few\nx.yaml:2:9: no b\nx.yaml:3:8: no list");
+}
+
 TEST(Yaml, AFileThatIsNotThereIsNamed) {
   const auto yaml = YamlReader::Open("/nowhere/x.yaml");
   EXPECT_EQ(yaml.status().code(), absl::StatusCode::kNotFound);
