@@ -1,0 +1,320 @@
+#include "topology/topology_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// Lines are counted in the refusals below.
+constexpr char kSmall[] =
+    "apiVersion: mccs/v1\n"
+    "kind: Topology\n"
+    "metadata: {name: small}\n"
+    "spec:\n"
+    "  pods: [p0]\n"
+    "  racks:\n"
+    "    - {name: r0, pod: p0}\n"  // 7
+    "    - name: r1\n"
+    "  switches:\n"
+    "    - name: leaf[0-1]\n"  // 10
+    "    - name: spine0\n"
+    "  hosts:\n"
+    "    - name: h[1-2]\n"  // 13
+    "      rack: r0\n"
+    "      gpus: 4\n"
+    "      nics:\n"
+    "        - name: nic[0-1]\n"  // 17
+    "          switch: leaf0\n"
+    "          capacity: 50Gbps\n"
+    "          address: 10.0.0.[1-4]\n"  // 20
+    "    - name: h3\n"
+    "      rack: r1\n"
+    "      gpus: 1\n"
+    "      nics:\n"
+    "        - {name: nic0, switch: leaf1, capacity: 200Mbps}\n"  // 25
+    "  links:\n"
+    "    - between: [\"leaf[0-1]\", spine0]\n"  // 27
+    "      capacity: 100Gbps\n";
+
+absl::StatusOr<Topology> Parse(const std::string& text) { return ParseTopology(text, "t.yaml"); }
+
+// What is said of the small topology with `from` replaced by `to`.
+std::string ErrorOf(const std::string& from, const std::string& to) {
+  const std::string text = absl::StrReplaceAll(kSmall, {{from, to}});
+  EXPECT_NE(text, kSmall) << from;
+  const auto topology = Parse(text);
+  EXPECT_EQ(topology.status().code(), absl::StatusCode::kInvalidArgument) << to;
+  return std::string(topology.status().message());
+}
+
+Topology ReadExample(const std::string& name) {
+  std::ifstream file("examples/topologies/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  auto topology = ParseTopology(text.str(), name);
+  EXPECT_TRUE(topology.ok()) << topology.status();
+  return topology.ok() ? *std::move(topology) : Topology("");
+}
+
+TEST(TopologyReader, ReadsWhatIsThere) {
+  const auto topology = Parse(kSmall);
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_EQ(topology->name(), "small");
+  ASSERT_EQ(topology->hosts().size(), 3u);
+  ASSERT_EQ(topology->nics().size(), 5u);
+  EXPECT_EQ(topology->gpus().size(), 9u);
+  EXPECT_EQ(topology->links().size(), 7u);
+  EXPECT_EQ(topology->PositionOf(HostId(1)), (Position{"p0", "r0", "h2"}));
+  EXPECT_EQ(topology->PositionOf(HostId(2)), (Position{"", "r1", "h3"}));
+  const NicId nic = topology->FindNic("h2/nic1").value();
+  EXPECT_EQ(topology->nic(nic).address, "10.0.0.4");
+  EXPECT_EQ(topology->capacity_bps(topology->ArcOut(nic)), 50'000'000'000u);
+  EXPECT_EQ(topology->ArcName(topology->ArcOut(nic)), "h2/nic1 → leaf0");
+  EXPECT_EQ(topology->ArcName(topology->ArcInto(nic)), "leaf0 → h2/nic1");
+  const LinkId link = topology->FindLink("leaf1-spine0").value();
+  EXPECT_EQ(topology->capacity_bps(BackwardArc(link)), 100'000'000'000u);
+  EXPECT_EQ(topology->ArcName(BackwardArc(link)), "spine0 → leaf1");
+  EXPECT_EQ(topology->source_ports().kind, SourcePortMapping::Kind::kProbe);
+  EXPECT_FALSE(topology->FindHost("leaf0").has_value());
+}
+
+TEST(TopologyReader, GpusAndNicsAreSpreadEvenlyUnlessSaid) {
+  const auto topology = Parse(kSmall);
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const Topology::Host& host = topology->host(HostId(1));
+  EXPECT_THAT(topology->gpu(host.gpus[0]).near_nics, ElementsAre(host.nics[0]));
+  EXPECT_THAT(topology->gpu(host.gpus[1]).near_nics, ElementsAre(host.nics[0]));
+  EXPECT_THAT(topology->gpu(host.gpus[3]).near_nics, ElementsAre(host.nics[1]));
+  EXPECT_EQ(topology->gpu(host.gpus[3]).index, 3);
+
+  const auto said = Parse(absl::StrReplaceAll(
+      kSmall, {{"        - name: nic[0-1]\n          switch: leaf0\n",
+                "        - name: nic0\n          near_gpus: [3, 1, 0]\n          switch: leaf0\n"
+                "          capacity: 50Gbps\n        - name: nic1\n          near_gpus: [2]\n"
+                "          switch: leaf0\n"},
+               {"          address: 10.0.0.[1-4]\n", ""}}));
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(said->nic(said->FindNic("h2/nic0").value()).near_gpus.size(), 3u);
+  EXPECT_THAT(said->gpu(said->host(HostId(1)).gpus[2]).near_nics,
+              ElementsAre(said->FindNic("h2/nic1").value()));
+}
+
+TEST(TopologyReader, NicsOfOneHostMayGoToSwitchesOfTheirOwn) {
+  const auto topology =
+      Parse(absl::StrReplaceAll(kSmall, {{"switch: leaf0", "switch: \"leaf[0-1]\""}}));
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const NicId nic = topology->FindNic("h1/nic1").value();
+  EXPECT_EQ(topology->switch_of(topology->nic(nic).attached_to).name, "leaf1");
+}
+
+TEST(TopologyReader, ASecondLinkBetweenTwoSwitchesHasAName) {
+  const std::string more = "    - {between: [spine0, leaf0], capacity: 1Gbps";
+  EXPECT_EQ(Parse(kSmall + more + "}\n").status().message(),
+            "t.yaml:29:17: spine0 and leaf0 have a link already, on line 27; give a second one a "
+            "`name`");
+  const auto topology = Parse(kSmall + more + ", name: second}\n");
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const LinkId link = topology->FindLink("second").value();
+  EXPECT_EQ(topology->ArcName(ForwardArc(link)), "spine0 → leaf0 (second)");
+  EXPECT_EQ(topology->NeighboursOf(topology->FindSwitch("leaf0").value()).size(), 2u);
+}
+
+TEST(TopologyReader, ThePapersTestbed) {
+  const Topology topology = ReadExample("paper-testbed.yaml");
+  EXPECT_EQ(topology.hosts().size(), 4u);
+  EXPECT_EQ(topology.gpus().size(), 8u);
+  EXPECT_EQ(topology.nics().size(), 8u);
+  EXPECT_EQ(topology.switches().size(), 4u);
+  EXPECT_EQ(topology.links().size(), 12u);
+  EXPECT_EQ(topology.PositionOf(topology.FindHost("h5").value()), (Position{"p0", "left", "h5"}));
+  EXPECT_EQ(topology.source_ports().kind, SourcePortMapping::Kind::kRules);
+  EXPECT_EQ(topology.source_ports().candidates.first, 61000);
+  EXPECT_EQ(topology.source_ports().candidates.last, 64999);
+}
+
+TEST(TopologyReader, ThePapersLargeCluster) {
+  const Topology topology = ReadExample("paper-cluster.yaml");
+  EXPECT_EQ(topology.racks().size(), 24u);
+  EXPECT_EQ(topology.hosts().size(), 96u);
+  EXPECT_EQ(topology.gpus().size(), 768u);
+  EXPECT_EQ(topology.nics().size(), 768u);
+  EXPECT_EQ(topology.links().size(), 768u + 24 * 16);
+  EXPECT_EQ(topology.PositionOf(topology.FindHost("h95").value()).rack, "r23");
+  double in = 0, out = 0;
+  for (const auto& link : topology.links())
+    (link.nic ? in : out) += static_cast<double>(link.capacity_bps);
+  EXPECT_EQ(in, 2 * out);
+}
+
+TEST(TopologyReader, TheEnvelopeIsChecked) {
+  EXPECT_EQ(ErrorOf("mccs/v1", "mccs/v2"),
+            "t.yaml:1:13: version 'mccs/v2' is not spoken; write mccs/v1");
+  EXPECT_EQ(ErrorOf("kind: Topology", "kind: Policy"),
+            "t.yaml:2:7: a Topology is read here, not a Policy");
+  EXPECT_EQ(ErrorOf("name: small", "name: a/b"),
+            "t.yaml:3:18: 'a/b' is no name; use letters, digits, '-', '_' and '.', at most 64");
+  EXPECT_EQ(Parse("apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: x}\n").status().message(),
+            "t.yaml:1:1: the key 'spec' is missing");
+}
+
+TEST(TopologyReader, UnknownEndsAreRefused) {
+  EXPECT_EQ(ErrorOf("switch: leaf0", "switch: laef0"),
+            "t.yaml:18:19: there is no switch 'laef0'; did you mean 'leaf0'?");
+  EXPECT_EQ(ErrorOf("switch: leaf0", "switch: x"),
+            "t.yaml:18:19: there is no switch 'x'; name it in switches");
+  EXPECT_EQ(ErrorOf(", spine0]", ", spine7]"),
+            "t.yaml:27:30: there is no switch 'spine7'; did you mean 'spine0'?");
+  EXPECT_EQ(ErrorOf("rack: r1", "rack: rack"),
+            "t.yaml:22:13: there is no rack 'rack'; name it in racks");
+  EXPECT_EQ(ErrorOf("pod: p0", "pod: pod"), "t.yaml:7:23: there is no pod 'pod'; name it in pods");
+}
+
+TEST(TopologyReader, ALinkOfANicBelongsToTheNic) {
+  EXPECT_THAT(ErrorOf(", spine0]", ", h1]"),
+              HasSubstr("t.yaml:27:30: 'h1' is a host; a NIC's link is said with the NIC"));
+  EXPECT_THAT(ErrorOf(", spine0]", ", h1/nic0]"),
+              HasSubstr("t.yaml:27:30: a NIC's link is said with the NIC"));
+}
+
+TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
+  EXPECT_EQ(ErrorOf("- name: h3", "- name: h2"),
+            "t.yaml:21:13: 'h2' is there already, on line 13; switches, hosts and links need names "
+            "of their own");
+  EXPECT_THAT(ErrorOf("- name: h3", "- name: spine0"), HasSubstr("already, on line 11"));
+  EXPECT_THAT(ErrorOf("name: spine0", "name: leaf1"), HasSubstr("t.yaml:11:13: 'leaf1' is there"));
+  EXPECT_EQ(ErrorOf("name: r1", "name: r0,r1"),
+            "t.yaml:8:13: 'r0' is there already, on line 7; racks need names of their own");
+  EXPECT_EQ(ErrorOf("pods: [p0]", "pods: [p0, p0]"), "t.yaml:5:14: pod 'p0' stands here again");
+  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0,0]"), HasSubstr("t.yaml:17:17: 'nic0' is there already"));
+  EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3,1]"),
+              HasSubstr("t.yaml:20:20: '10.0.0.1' is there already"));
+  EXPECT_THAT(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: \"leaf0,x\""),
+              HasSubstr("t.yaml:29:13: 'leaf0' is there already, on line 10"));
+}
+
+TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
+  for (const char* rate : {"0", "0Gbps", "-5Gbps", "50", "fast", "50GB", "1.5bps"}) {
+    EXPECT_EQ(ErrorOf("100Gbps", rate),
+              std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, as "
+                          "50Gbps or 200Mbps, found '") +
+                  rate + "'");
+    EXPECT_THAT(ErrorOf("200Mbps", rate), HasSubstr("t.yaml:25:"));
+  }
+}
+
+TEST(TopologyReader, HostsThatDoNotReachEachOtherAreRefused) {
+  EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0"),
+            "t.yaml:21:13: host h3 cannot be reached from host h1: no links join a switch of the "
+            "one with a switch of the other; name some in links");
+}
+
+TEST(TopologyReader, AHostWithoutNicsAndASwitchWithoutLinksAreRefused) {
+  EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbps}", "[]"),
+            "t.yaml:25:9: a host needs a NIC; name one, with its switch and capacity");
+  EXPECT_EQ(ErrorOf("switch: leaf1, ", ""),
+            "t.yaml:25:11: the key 'spec.hosts[1].nics[0].switch' is missing");
+  EXPECT_EQ(ErrorOf("name: spine0", "name: spine[0-1]"),
+            "t.yaml:11:13: switch spine1 has no links; name some in links, or take it away");
+}
+
+TEST(TopologyReader, UnknownFieldsAreRefused) {
+  EXPECT_EQ(ErrorOf("gpus: 4", "gpu: 4"),
+            "t.yaml:13:7: the key 'spec.hosts[0].gpus' is missing\n"
+            "t.yaml:15:7: unknown key 'gpu'; did you mean 'gpus'?");
+}
+
+TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
+  EXPECT_THAT(ErrorOf("gpus: 4", "gpus: -1"), HasSubstr("t.yaml:15:13: a host has 0 to 64 GPUs"));
+  EXPECT_EQ(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3]"),
+            "t.yaml:20:20: 3 addresses for 4 NICs; all NICs of the first host come first");
+  EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[254-257]"),
+              HasSubstr("t.yaml:20:20: '10.0.0.256' is no address"));
+  EXPECT_EQ(ErrorOf("switch: leaf0", "switch: leaf[0-1],spine0"),
+            "t.yaml:18:19: 3 switches for 2 NICs; name one for all, or one for each");
+  EXPECT_EQ(
+      ErrorOf("capacity: 50Gbps", "capacity: 50Gbps\n          near_gpus: [0, 4]"),
+      "t.yaml:17:9: GPU 1 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
+      "of all\n"
+      "t.yaml:17:9: GPU 2 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
+      "of all\n"
+      "t.yaml:17:9: GPU 3 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
+      "of all\n"
+      "t.yaml:20:26: there is no GPU 4; the host has 4, counted from 0");
+}
+
+TEST(TopologyReader, LinksThatAreNoneAreRefused) {
+  EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
+            "t.yaml:27:16: a link has two ends; write them as [leaf0, spine0]");
+  EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
+              HasSubstr("t.yaml:27:16: a link from leaf1 to itself"));
+  EXPECT_EQ(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: up"),
+            "t.yaml:29:13: 1 names for 2 links; name each, or none");
+}
+
+// Lines and letters taken away, doubled or swapped at random.
+std::string Spoil(std::string text, std::mt19937& random) {
+  for (unsigned n = 1 + random() % 3; n > 0; --n) {
+    const size_t at = random() % text.size(), other = random() % text.size();
+    const size_t begin = text.rfind('\n', at) + 1;
+    const size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+    switch (random() % 5) {
+      case 0:
+        text.erase(begin, end - begin);
+        break;
+      case 1:
+        text.insert(end, text.substr(begin, end - begin));
+        break;
+      case 2:
+        std::swap(text[at], text[other]);
+        break;
+      case 3:
+        text.erase(at, 1);
+        break;
+      default:
+        text[at] = "[]{}-:,0 \n&*'"[random() % 13];
+        break;
+    }
+    if (text.empty()) return text;
+  }
+  return text;
+}
+
+TEST(TopologyReader, WhateverIsWrongHasItsPlace) {
+  int refused = 0;
+  for (unsigned seed = 1; seed <= 400; ++seed) {
+    std::mt19937 random(seed);
+    const std::string text = Spoil(kSmall, random);
+    SCOPED_TRACE(testing::Message() << "seed " << seed << "\n" << text);
+    const auto topology = Parse(text);
+    if (topology.ok()) continue;
+    ++refused;
+    EXPECT_EQ(topology.status().code(), absl::StatusCode::kInvalidArgument);
+    for (const auto line : absl::StrSplit(topology.status().message(), '\n')) {
+      EXPECT_THAT(std::string(line), MatchesRegex("t.yaml:[0-9]+:[0-9]+: .*|\\([0-9]+ more\\)"));
+    }
+  }
+  EXPECT_GT(refused, 200);
+}
+
+TEST(TopologyReader, MoreThanAClusterHasIsRefusedBeforeItIsBuilt) {
+  EXPECT_THAT(ErrorOf("leaf[0-1]", "leaf[0-65535]"), HasSubstr("more than 4096 switches"));
+  EXPECT_THAT(ErrorOf("h[1-2]", "h[1-65000]"), HasSubstr("more than 4096 hosts"));
+  EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0-64]"), HasSubstr("at most 64 NICs, not 65"));
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,105 @@
+#include "topology/ecmp_paths.h"
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+constexpr int32_t kFar = -1;
+
+}  // namespace
+
+Path PathSet::operator[](PathIndex path) const {
+  const std::span<const ArcId> fabric = Fabric(path);
+  Path arcs = {out_};
+  arcs.insert(arcs.end(), fabric.begin(), fabric.end());
+  arcs.push_back(into_);
+  return arcs;
+}
+
+EcmpPaths::EcmpPaths(const Topology& topology, std::vector<bool> down)
+    : topology_(topology), down_(std::move(down)), trees_(topology.switches().size()) {
+  MCCS_CHECK(down_.empty() || down_.size() == topology.links().size());
+}
+
+PathSet EcmpPaths::Between(NicId from, NicId to) {
+  MCCS_CHECK(from != to);
+  const ArcId out = topology_.ArcOut(from), into = topology_.ArcInto(to);
+  if (IsDown(out) || IsDown(into)) return {};
+  const std::pair ends(topology_.nic(from).attached_to, topology_.nic(to).attached_to);
+  auto found = fabric_.find(ends);
+  if (found == fabric_.end()) {
+    auto paths = std::make_unique<FabricPaths>(Enumerate(ends.first, ends.second));
+    found = fabric_.emplace(ends, std::move(paths)).first;
+  }
+  return {out, into, found->second.get()};
+}
+
+std::span<const Topology::Neighbour> EcmpPaths::NextHops(SwitchId at, SwitchId toward) {
+  const Tree& tree = TreeToward(toward);
+  const int32_t begin = tree.begin[at.value()], end = tree.begin[at.value() + 1];
+  return {tree.next_hops.data() + begin, static_cast<size_t>(end - begin)};
+}
+
+// By breadth-first search from there. Links lead both ways, so distances to a switch are those from
+// it.
+std::vector<int32_t> EcmpPaths::DistancesTo(SwitchId toward) const {
+  std::vector<int32_t> distance(topology_.switches().size(), kFar);
+  std::vector<SwitchId> queue = {toward};
+  distance[toward.value()] = 0;
+  for (size_t i = 0; i < queue.size(); ++i) {
+    for (const auto& [arc, to] : topology_.NeighboursOf(queue[i])) {
+      if (IsDown(arc) || distance[to.value()] != kFar) continue;
+      distance[to.value()] = distance[queue[i].value()] + 1;
+      queue.push_back(to);
+    }
+  }
+  return distance;
+}
+
+const EcmpPaths::Tree& EcmpPaths::TreeToward(SwitchId toward) {
+  auto& tree = trees_[toward.value()];
+  if (tree) return *tree;
+  tree = std::make_unique<Tree>();
+  const std::vector<int32_t> distance = DistancesTo(toward);
+  tree->begin.push_back(0);
+  for (size_t i = 0; i < distance.size(); ++i) {
+    for (const auto& hop : topology_.NeighboursOf(SwitchId(static_cast<int32_t>(i)))) {
+      if (distance[i] > 0 && distance[hop.to.value()] == distance[i] - 1 && !IsDown(hop.arc))
+        tree->next_hops.push_back(hop);
+    }
+    tree->begin.push_back(static_cast<int32_t>(tree->next_hops.size()));
+  }
+  return *tree;
+}
+
+// Depth first, each switch's next hops in their order.
+FabricPaths EcmpPaths::Enumerate(SwitchId from, SwitchId to) {
+  if (from == to) return {.count = 1, .hops = 0, .arcs = {}};
+  FabricPaths paths;
+  struct Choice {
+    std::span<const Topology::Neighbour> hops;
+    size_t taken;
+  };
+  std::vector<Choice> way = {{NextHops(from, to), 0}};
+  while (!way.empty() && paths.count < kMaxPathsOfPair) {
+    const Choice& last = way.back();
+    if (last.taken == last.hops.size()) {
+      way.pop_back();
+      if (!way.empty()) ++way.back().taken;
+      continue;
+    }
+    const SwitchId next = last.hops[last.taken].to;
+    if (next != to) {
+      way.push_back({NextHops(next, to), 0});
+      continue;
+    }
+    for (const Choice& choice : way) paths.arcs.push_back(choice.hops[choice.taken].arc);
+    ++paths.count;
+    paths.hops = static_cast<int32_t>(way.size());
+    ++way.back().taken;
+  }
+  return paths;
+}
+
+}  // namespace mccs

@@ -1,0 +1,101 @@
+// Equal-cost paths: all shortest ways (fewest links) between two NICs over the switches, as a
+// fabric takes them whose switches know for each destination all next hops that are nearest to it
+// (ECMP, RFC 2992).
+//
+// A path's index is its place in one fixed order: by the first switch's choice among its next hops,
+// then the second's, and so on, next hops in the order of Topology::NeighboursOf. So in a
+// leaf-spine fabric path i goes over the i-th spine, whichever leaves it joins.
+//
+// Paths are worked out once per pair of leaves, when they are first asked for.
+// THREAD: one.
+#ifndef MCCS_TOPOLOGY_ECMP_PATHS_H_
+#define MCCS_TOPOLOGY_ECMP_PATHS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "topology/topology.h"
+
+namespace mccs {
+
+using PathIndex = StrongInt<struct PathIndexTag, int32_t>;
+
+// The arcs of a flow, from its NIC to the other. Six reach across a three-tier fabric.
+using Path = absl::InlinedVector<ArcId, 6>;
+
+// A pair with more shortest paths than this has the first ones only.
+inline constexpr int32_t kMaxPathsOfPair = 4096;
+
+// The ways between two switches: `count` paths of `hops` arcs each, one after the other.
+struct FabricPaths {
+  int32_t count = 0;
+  int32_t hops = 0;
+  std::vector<ArcId> arcs;
+};
+
+// The paths from one NIC to another.
+// LIFETIME: that of the EcmpPaths it came from.
+class PathSet {
+ public:
+  PathSet() = default;
+  PathSet(ArcId out, ArcId into, const FabricPaths* fabric)
+      : out_(out), into_(into), fabric_(fabric) {}
+
+  // 0 where no links lead there.
+  int32_t size() const { return fabric_ == nullptr ? 0 : fabric_->count; }
+  bool empty() const { return size() == 0; }
+
+  // The arcs that all paths share, and those between the switches. REQUIRES: not empty.
+  ArcId out() const { return out_; }
+  ArcId into() const { return into_; }
+  std::span<const ArcId> Fabric(PathIndex path) const {
+    return {fabric_->arcs.data() + static_cast<size_t>(path.value()) * fabric_->hops,
+            static_cast<size_t>(fabric_->hops)};
+  }
+  // out, Fabric, into.
+  Path operator[](PathIndex path) const;
+
+ private:
+  ArcId out_, into_;
+  const FabricPaths* fabric_ = nullptr;
+};
+
+class EcmpPaths {
+ public:
+  // Over the links that are not `down` (by link; empty: none is).
+  // LIFETIME: `topology` outlives this and is not changed.
+  explicit EcmpPaths(const Topology& topology, std::vector<bool> down = {});
+
+  // REQUIRES: from ≠ to. Two NICs of one host have paths too, through their switches.
+  PathSet Between(NicId from, NicId to);
+
+  // The equal next hops of a packet at `at` that goes to a NIC at the switch `toward`, in their
+  // order. Empty: it is there, or no links lead there.
+  std::span<const Topology::Neighbour> NextHops(SwitchId at, SwitchId toward);
+
+ private:
+  // Where packets to one switch go.
+  struct Tree {
+    std::vector<int32_t> begin;  // by switch, and one more: its part of next_hops
+    std::vector<Topology::Neighbour> next_hops;
+  };
+
+  bool IsDown(ArcId arc) const { return !down_.empty() && down_[LinkOf(arc).value()]; }
+  const Tree& TreeToward(SwitchId toward);
+  std::vector<int32_t> DistancesTo(SwitchId toward) const;
+  FabricPaths Enumerate(SwitchId from, SwitchId to);
+
+  const Topology& topology_;
+  const std::vector<bool> down_;
+  std::vector<std::unique_ptr<Tree>> trees_;  // by switch; null until asked for
+  absl::flat_hash_map<std::pair<SwitchId, SwitchId>, std::unique_ptr<FabricPaths>> fabric_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_ECMP_PATHS_H_

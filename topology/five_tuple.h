@@ -1,0 +1,29 @@
+// What a switch tells flows apart by.
+#ifndef MCCS_TOPOLOGY_FIVE_TUPLE_H_
+#define MCCS_TOPOLOGY_FIVE_TUPLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace mccs {
+
+// IP's protocol numbers. TCP lanes are TCP; RDMA lanes (RoCEv2) are UDP to port 4791.
+inline constexpr uint8_t kProtocolTcp = 6;
+inline constexpr uint8_t kProtocolUdp = 17;
+
+// Of IPv4. Numbers, not bytes on the wire: 10.0.0.1 is 0x0a000001.
+struct FiveTuple {
+  uint32_t source_address = 0;
+  uint32_t destination_address = 0;
+  uint8_t protocol = kProtocolTcp;
+  uint16_t source_port = 0;
+  uint16_t destination_port = 0;
+};
+
+// "10.0.0.1" as a number; nothing for what is no numeric IPv4 address.
+std::optional<uint32_t> ParseIpv4(std::string_view text);
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_FIVE_TUPLE_H_

@@ -1,0 +1,24 @@
+// What one flow would like of the network, and what is promised to it.
+#ifndef MCCS_TOPOLOGY_FLOW_DEMAND_H_
+#define MCCS_TOPOLOGY_FLOW_DEMAND_H_
+
+#include <limits>
+
+#include "topology/ecmp_paths.h"
+
+namespace mccs {
+
+inline constexpr double kUnlimitedBps = std::numeric_limits<double>::infinity();
+
+// Rates in bits per second.
+struct FlowDemand {
+  Path path;
+  double weight = 1;  // above zero, finite
+  double demand_bps = kUnlimitedBps;
+  double guarantee_bps = 0;  // finite; of what it demands, so much it gets whatever others want
+  double cap_bps = kUnlimitedBps;  // never more than this; not below the guarantee
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_FLOW_DEMAND_H_

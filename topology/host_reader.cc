@@ -1,0 +1,172 @@
+#include "topology/host_reader.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "topology/name_pattern.h"
+#include "topology/topology_reader.h"
+
+namespace mccs {
+namespace {
+
+bool IsAddress(const std::string& text) {
+  in6_addr address{};  // large enough for both
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+}  // namespace
+
+void HostReader::Read(YamlReader& entry) {
+  const std::vector<std::string> names = ReadNames(entry, "name");
+  std::string rack_name;
+  entry.Field("rack", &rack_name, Need::kRequired);
+  const std::optional<RackId> rack = topology_.FindRack(rack_name);
+  if (entry.Has("rack") && !rack)
+    entry.Refuse("rack", NotThere("rack", rack_name, topology_.racks(), "name it in racks"));
+  int32_t gpus = 0;
+  entry.Field("gpus", &gpus, Need::kRequired);
+  if (gpus < 0 || gpus > kMaxGpusOfHost)
+    entry.Refuse("gpus", absl::StrCat("a host has 0 to ", kMaxGpusOfHost, " GPUs, not ", gpus));
+  const std::vector<NicEntry> nics = ReadNics(entry, gpus, names.size());
+  if (topology_.hosts().size() + names.size() > kMaxTopologyHosts)
+    return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologyHosts, " hosts"));
+  bool unique = true;
+  for (const std::string& name : names) unique = nodes_.Add(entry, "name", name) && unique;
+  if (entry.Refused() || !unique) return;
+  for (size_t n = 0; n < names.size(); ++n) Add(names[n], n, *rack, gpus, nics);
+}
+
+std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t gpus,
+                                                       size_t hosts) {
+  std::vector<YamlReader> entries = host.Children("nics", Need::kRequired);
+  UniqueNames unique("the NICs of a host need names of their own");
+  std::vector<NicEntry> nics;
+  size_t count = 0;
+  for (YamlReader& entry : entries) {
+    nics.push_back(ReadNic(entry, gpus, hosts));
+    for (const std::string& name : nics.back().names) unique.Add(entry, "name", name);
+    count += nics.back().names.size();
+  }
+  if (entries.empty() && !host.Refused())
+    host.Refuse("nics", "a host needs a NIC; name one, with its switch and capacity");
+  if (count > kMaxNicsOfHost)
+    host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs, not ", count));
+  const bool said = std::any_of(nics.begin(), nics.end(),
+                                [](const NicEntry& nic) { return !nic.near_gpus.empty(); });
+  for (int32_t gpu = 0; said && gpu < gpus; ++gpu) {
+    if (std::any_of(nics.begin(), nics.end(), [&](const NicEntry& nic) {
+          return std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end();
+        }))
+      continue;
+    host.Refuse("nics", absl::StrCat("GPU ", gpu,
+                                     " is near no NIC; name it in near_gpus of one, or leave "
+                                     "near_gpus out of all"));
+  }
+  return nics;
+}
+
+HostReader::NicEntry HostReader::ReadNic(YamlReader& entry, int32_t gpus, size_t hosts) {
+  NicEntry nic;
+  nic.names = ReadNames(entry, "name");
+  ReadSwitches(entry, nic);
+  entry.BitRate("capacity", &nic.capacity_bps, Need::kRequired);
+  ReadNearGpus(entry, gpus, nic);
+  ReadAddresses(entry, hosts, nic);
+  return nic;
+}
+
+void HostReader::ReadSwitches(YamlReader& entry, NicEntry& nic) {
+  const std::vector<std::string> names = ReadNames(entry, "switch");
+  for (const std::string& name : names) {
+    const std::optional<SwitchId> found = topology_.FindSwitch(name);
+    if (!found) {
+      return entry.Refuse("switch",
+                          NotThere("switch", name, topology_.switches(), "name it in switches"));
+    }
+    nic.switches.push_back(*found);
+  }
+  if (names.empty() || nic.names.empty()) return;
+  if (names.size() == 1) {
+    nic.switches.resize(nic.names.size(), nic.switches.front());
+  } else if (names.size() != nic.names.size()) {
+    entry.Refuse("switch", absl::StrCat(names.size(), " switches for ", nic.names.size(),
+                                        " NICs; name one for all, or one for each"));
+  }
+}
+
+void HostReader::ReadNearGpus(YamlReader& entry, int32_t gpus, NicEntry& nic) {
+  std::vector<std::string> texts;
+  entry.Field("near_gpus", &texts);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    int32_t gpu = 0;
+    if (!absl::SimpleAtoi(texts[i], &gpu) || gpu < 0 || gpu >= gpus) {
+      entry.RefuseItem(
+          "near_gpus", i,
+          absl::StrCat("there is no GPU ", texts[i], "; the host has ", gpus, ", counted from 0"));
+    } else if (std::find(nic.near_gpus.begin(), nic.near_gpus.end(), gpu) != nic.near_gpus.end()) {
+      entry.RefuseItem("near_gpus", i, absl::StrCat("GPU ", gpu, " stands here again"));
+    } else {
+      nic.near_gpus.push_back(gpu);
+    }
+  }
+}
+
+void HostReader::ReadAddresses(YamlReader& entry, size_t hosts, NicEntry& nic) {
+  std::string pattern;
+  entry.Field("address", &pattern);
+  if (!entry.Has("address") || hosts == 0 || nic.names.empty()) return;
+  absl::StatusOr<std::vector<std::string>> addresses = ExpandNames(pattern);
+  if (!addresses.ok()) return entry.Refuse("address", std::string(addresses.status().message()));
+  if (addresses->size() != hosts * nic.names.size()) {
+    return entry.Refuse("address",
+                        absl::StrCat(addresses->size(), " addresses for ", hosts * nic.names.size(),
+                                     " NICs; all NICs of the first host come first"));
+  }
+  for (const std::string& address : *addresses) {
+    if (!IsAddress(address)) {
+      return entry.Refuse("address", absl::StrCat("'", address,
+                                                  "' is no address; write it in numbers, as "
+                                                  "10.0.1.2 or fd00::2"));
+    }
+    if (!addresses_.Add(entry, "address", address)) return;
+  }
+  nic.addresses = *std::move(addresses);
+}
+
+void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpus,
+                     const std::vector<NicEntry>& nics) {
+  const HostId host = topology_.AddHost(name, rack, gpus);
+  bool said = false;
+  for (const NicEntry& nic : nics) {
+    for (size_t i = 0; i < nic.names.size(); ++i) {
+      const NicId id =
+          topology_.AddNic(host, nic.names[i], nic.switches[i], nic.capacity_bps,
+                           nic.addresses.empty() ? "" : nic.addresses[n * nic.names.size() + i]);
+      for (const int32_t gpu : nic.near_gpus) {
+        topology_.SetNear(topology_.host(host).gpus[gpu], id);
+        said = true;
+      }
+    }
+  }
+  if (!said) SpreadEvenly(host);
+}
+
+// Both laid over the same length, in equal pieces: what overlaps is near.
+void HostReader::SpreadEvenly(HostId id) {
+  const std::vector<GpuId> gpus = topology_.host(id).gpus;
+  const std::vector<NicId> nics = topology_.host(id).nics;
+  for (size_t g = 0; g < gpus.size(); ++g) {
+    for (size_t n = 0; n < nics.size(); ++n) {
+      if (g * nics.size() < (n + 1) * gpus.size() && n * gpus.size() < (g + 1) * nics.size())
+        topology_.SetNear(gpus[g], nics[n]);
+    }
+  }
+}
+
+}  // namespace mccs

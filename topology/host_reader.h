@@ -1,0 +1,49 @@
+// Reading of one entry of `hosts` in a topology file (topology/topology_reader.h): hosts that are
+// alike, with their NICs and GPUs.
+#ifndef MCCS_TOPOLOGY_HOST_READER_H_
+#define MCCS_TOPOLOGY_HOST_READER_H_
+
+#include <string>
+#include <vector>
+
+#include "base/yaml_config.h"
+#include "topology/named_parts.h"
+#include "topology/topology.h"
+
+namespace mccs {
+
+class HostReader {
+ public:
+  // `nodes` are the names of switches and hosts so far. LIFETIME: both outlive this.
+  HostReader(Topology& topology, UniqueNames& nodes) : topology_(topology), nodes_(nodes) {}
+
+  // Adds the hosts of `entry`. Faults stay in the reader.
+  void Read(YamlReader& entry);
+
+ private:
+  struct NicEntry {
+    std::vector<std::string> names;
+    std::vector<SwitchId> switches;  // one for each name
+    uint64_t capacity_bps = 0;
+    std::vector<int32_t> near_gpus;
+    std::vector<std::string> addresses;  // none, or one for each name of each host
+  };
+
+  std::vector<NicEntry> ReadNics(YamlReader& host, int32_t gpus, size_t hosts);
+  NicEntry ReadNic(YamlReader& entry, int32_t gpus, size_t hosts);
+  void ReadSwitches(YamlReader& entry, NicEntry& nic);
+  void ReadNearGpus(YamlReader& entry, int32_t gpus, NicEntry& nic);
+  void ReadAddresses(YamlReader& entry, size_t hosts, NicEntry& nic);
+  // The n-th host of the entry.
+  void Add(const std::string& name, size_t n, RackId rack, int32_t gpus,
+           const std::vector<NicEntry>& nics);
+  void SpreadEvenly(HostId host);
+
+  Topology& topology_;
+  UniqueNames& nodes_;
+  UniqueNames addresses_{"NICs need addresses of their own"};
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_HOST_READER_H_

@@ -1,0 +1,74 @@
+#include "topology/linux_multipath_hash.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "topology/sip_hash.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kProtocolAt = 2, kPortsAt = 28, kAddressesAt = 36, kKeyBytes = 48;
+
+// Two numbers of the packet at `out`, the one first whose bytes are the smaller little-endian
+// number.
+template <typename Int>
+void PutPair(Int source, Int destination, std::byte* out) {
+  if (destination < source) std::swap(source, destination);
+  std::memcpy(out, &source, sizeof(Int));
+  std::memcpy(out + sizeof(Int), &destination, sizeof(Int));
+}
+
+// Jenkins' lookup3 (source: Bob Jenkins, 2006, public domain) of one word and a zero, as
+// jhash_2words() of Linux starts it.
+uint32_t JenkinsHash(uint32_t word) {
+  constexpr uint32_t kStart = 0xdeadbeef + (2 << 2);
+  uint32_t a = word + kStart, b = kStart, c = kStart;
+  const auto mix = [](uint32_t& x, uint32_t y, int bits) {
+    x ^= y;
+    x -= std::rotl(y, bits);
+  };
+  mix(c, b, 14);
+  mix(a, c, 11);
+  mix(b, a, 25);
+  mix(c, b, 16);
+  mix(a, c, 4);
+  mix(b, a, 14);
+  mix(c, b, 24);
+  return c;
+}
+
+}  // namespace
+
+uint32_t LinuxMultipathHash(const FiveTuple& flow, uint32_t fields, uint32_t seed) {
+  static_assert(std::endian::native == std::endian::little);
+  const auto chosen = [&](uint32_t field, auto value) {
+    return (fields & field) != 0 ? value : decltype(value){0};
+  };
+  std::array<std::byte, kKeyBytes> key{};
+  key[kProtocolAt] = std::byte{chosen(kHashProtocol, flow.protocol)};
+  PutPair<uint16_t>(chosen(kHashSourcePort, htons(flow.source_port)),
+                    chosen(kHashDestinationPort, htons(flow.destination_port)), &key[kPortsAt]);
+  PutPair<uint32_t>(chosen(kHashSourceAddress, htonl(flow.source_address)),
+                    chosen(kHashDestinationAddress, htonl(flow.destination_address)),
+                    &key[kAddressesAt]);
+  const uint64_t half = uint64_t{seed} << 32 | seed;
+  const auto hash = static_cast<uint32_t>(SipHash24({half, half}, key));
+  return JenkinsHash(hash == 0 ? 1 : hash) >> 1;
+}
+
+size_t LinuxNextHop(uint32_t hash, size_t next_hops) {
+  // The kernel gives the i-th hop all hashes up to 2³¹ (i + 1) / n, rounded, less one.
+  for (size_t i = 0; i < next_hops; ++i) {
+    const uint64_t bound = ((uint64_t{i + 1} << 31) + next_hops / 2) / next_hops;
+    if (hash < bound) return i;
+  }
+  return next_hops - 1;
+}
+
+}  // namespace mccs

@@ -1,0 +1,60 @@
+#include "topology/named_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "topology/name_pattern.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kMaxNameLetters = 64;
+
+}  // namespace
+
+bool IsPartName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameLetters &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '-' || c == '_' || c == '.';
+         });
+}
+
+std::vector<std::string> ReadNames(YamlReader& entry, std::string_view key, Need need) {
+  std::string pattern;
+  const bool there = entry.Has(key);
+  entry.Field(key, &pattern, need);
+  if (!there) return {};
+  return ExpandNamesOf(entry, key, pattern);
+}
+
+std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
+                                       std::string_view pattern) {
+  absl::StatusOr<std::vector<std::string>> names = ExpandNames(pattern);
+  if (!names.ok()) {
+    entry.Refuse(key, std::string(names.status().message()));
+    return {};
+  }
+  for (const std::string& name : *names) {
+    if (IsPartName(name)) continue;
+    entry.Refuse(key, absl::StrCat("'", name, "' is no name; ", kPartNameRule));
+    return {};
+  }
+  return *std::move(names);
+}
+
+bool UniqueNames::Add(YamlReader& entry, std::string_view key, const std::string& name) {
+  const auto [known, is_new] = lines_.try_emplace(name, entry.Line(key));
+  if (is_new) return true;
+  entry.Refuse(key,
+               absl::StrCat("'", name, "' is there already, on line ", known->second, "; ", rule_));
+  return false;
+}
+
+std::optional<int> UniqueNames::LineOf(const std::string& name) const {
+  const auto found = lines_.find(name);
+  if (found == lines_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace mccs

@@ -1,0 +1,190 @@
+#include "topology/source_port_reader.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "topology/linux_multipath_hash.h"
+#include "topology/named_parts.h"
+#include "topology/port_rules.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kLinuxMultipath[] = "linux-multipath";
+
+struct HashField {
+  const char* name;
+  uint32_t bit;
+};
+constexpr HashField kHashFields[] = {{"source_address", kHashSourceAddress},
+                                     {"destination_address", kHashDestinationAddress},
+                                     {"protocol", kHashProtocol},
+                                     {"source_port", kHashSourcePort},
+                                     {"destination_port", kHashDestinationPort}};
+
+// "61000-61999", "61000".
+void ReadRange(YamlReader& entry, std::string_view key, Need need, SourcePortRange* out) {
+  std::string text;
+  if (!entry.Has(key)) return entry.Field(key, &text, need);
+  entry.Field(key, &text, need);
+  const size_t dash = std::min(text.find('-'), text.size());
+  uint32_t first = 0, last = 0;
+  const bool numbers = absl::SimpleAtoi(text.substr(0, dash), &first) &&
+                       absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last);
+  if (!numbers || first < 1 || last > 65'535 || first > last) {
+    return entry.Refuse(key, absl::StrCat("'", text,
+                                          "' is no range of ports; write it as 61000-61999, from "
+                                          "1 to 65535, the smaller one first"));
+  }
+  *out = {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
+}
+
+class SourcePortReader {
+ public:
+  SourcePortReader(YamlReader section, const Topology& topology)
+      : section_(std::move(section)), topology_(topology) {}
+
+  SourcePortMapping Read() {
+    std::string kind;
+    section_.Field("mapping", &kind, Need::kRequired);
+    ReadRange(section_, "candidates", Need::kOptional, &mapping_.candidates);
+    ReadRules(kind == "rules");
+    ReadHash(kind == "hash");
+    if (kind == "rules") {
+      mapping_.kind = SourcePortMapping::Kind::kRules;
+    } else if (kind == "hash") {
+      mapping_.kind = SourcePortMapping::Kind::kHash;
+    } else if (kind != "probe" && section_.Has("mapping")) {
+      section_.Refuse("mapping", absl::StrCat("'", kind,
+                                              "' is no way to map source ports to paths; write "
+                                              "rules, hash or probe"));
+    }
+    return std::move(mapping_);
+  }
+
+ private:
+  void ReadRules(bool wanted) {
+    std::vector<YamlReader> entries =
+        section_.Children("rules", wanted ? Need::kRequired : Need::kOptional);
+    if (!wanted && section_.Has("rules"))
+      section_.Refuse("rules", "rules are of use with `mapping: rules` only; take them away");
+    if (entries.size() > kMaxPortRules) {
+      return section_.Refuse("rules", absl::StrCat("there are ", entries.size(), " rules; at most ",
+                                                   kMaxPortRules, " are read"));
+    }
+    for (YamlReader& entry : entries) ReadRule(entry);
+    if (!wanted || section_.Refused()) return;
+    if (entries.empty())
+      return section_.Refuse("rules", "`mapping: rules` needs at least one rule");
+    for (const RuleProblem& problem : FindRuleProblems(topology_, mapping_.rules)) {
+      entries[problem.rule].Refuse("ports",
+                                   absl::StrCat("rule ", problem.rule + 1, " ", problem.why));
+    }
+    if (!section_.Has("candidates")) CoverRules();
+  }
+
+  // Of ports that no rule holds nobody knows the path.
+  void CoverRules() {
+    mapping_.candidates = mapping_.rules.front().ports;
+    for (const PortRule& rule : mapping_.rules) {
+      mapping_.candidates.first = std::min(mapping_.candidates.first, rule.ports.first);
+      mapping_.candidates.last = std::max(mapping_.candidates.last, rule.ports.last);
+    }
+  }
+
+  void ReadRule(YamlReader& entry) {
+    PortRule rule;
+    ReadRange(entry, "ports", Need::kRequired, &rule.ports);
+    rule.via.resize(topology_.arc_count());
+    for (const std::string& name : ReadNames(entry, "via")) NameNextHop(entry, name, rule);
+    for (const std::string& name : ReadNames(entry, "at", Need::kOptional)) {
+      const std::optional<SwitchId> at = topology_.FindSwitch(name);
+      if (!at) {
+        entry.Refuse("at", NotThere("switch", name, topology_.switches(), "name it in switches"));
+        continue;
+      }
+      rule.at.resize(topology_.switches().size());
+      rule.at[at->value()] = true;
+    }
+    mapping_.rules.push_back(std::move(rule));
+  }
+
+  // All arcs into a switch, or both of a link.
+  void NameNextHop(YamlReader& entry, const std::string& name, PortRule& rule) const {
+    if (const std::optional<SwitchId> to = topology_.FindSwitch(name)) {
+      for (const auto& [arc, neighbour] : topology_.NeighboursOf(*to)) {
+        const LinkId link = LinkOf(arc);
+        rule.via[(IsForward(arc) ? BackwardArc(link) : ForwardArc(link)).value()] = true;
+      }
+    } else if (const std::optional<LinkId> link = topology_.FindLink(name)) {
+      rule.via[ForwardArc(*link).value()] = rule.via[BackwardArc(*link).value()] = true;
+    } else {
+      entry.Refuse("via", NotThere("switch or link", name, topology_.switches(),
+                                   "name one of switches or links"));
+    }
+  }
+
+  void ReadHash(bool wanted) {
+    YamlReader hash = section_.Child("hash", wanted ? Need::kRequired : Need::kOptional);
+    if (!section_.Has("hash")) return;
+    if (!wanted)
+      section_.Refuse("hash", "a hash is of use with `mapping: hash` only; take it away");
+    std::string name;
+    hash.Field("name", &name, Need::kRequired);
+    if (hash.Has("name") && name != kLinuxMultipath) {
+      hash.Refuse("name", absl::StrCat("the hash '", name, "' is not known; known is ",
+                                       kLinuxMultipath, "; for others take `mapping: probe`"));
+    }
+    hash.Field("seed", &mapping_.hash.seed, Need::kRequired);
+    if (hash.Has("seed") && mapping_.hash.seed == 0) {
+      hash.Refuse("seed",
+                  "with seed 0 a switch takes a random one that nobody knows; set another "
+                  "(net.ipv4.fib_multipath_hash_seed) and say it here");
+    }
+    ReadHashFields(hash);
+  }
+
+  void ReadHashFields(YamlReader& hash) {
+    std::vector<std::string> names;
+    hash.Field("fields", &names);
+    mapping_.hash.fields = hash.Has("fields") ? 0 : kHashAllFields;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto field = std::find_if(std::begin(kHashFields), std::end(kHashFields),
+                                      [&](const HashField& f) { return names[i] == f.name; });
+      if (field == std::end(kHashFields)) {
+        hash.RefuseItem("fields", i,
+                        absl::StrCat("'", names[i],
+                                     "' is no field of the hash; there are source_address, "
+                                     "destination_address, protocol, source_port and "
+                                     "destination_port"));
+      } else {
+        mapping_.hash.fields |= field->bit;
+      }
+    }
+    if ((mapping_.hash.fields & kHashSourcePort) == 0) {
+      hash.Refuse("fields",
+                  "without source_port in the hash no source port leads to another path; "
+                  "add it here and on the switches");
+    }
+  }
+
+  YamlReader section_;
+  const Topology& topology_;
+  SourcePortMapping mapping_;
+};
+
+}  // namespace
+
+SourcePortMapping ReadSourcePorts(YamlReader& spec, const Topology& topology) {
+  YamlReader section = spec.Child("source_ports");
+  if (!spec.Has("source_ports")) return {};
+  return SourcePortReader(std::move(section), topology).Read();
+}
+
+}  // namespace mccs

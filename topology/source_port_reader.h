@@ -1,0 +1,20 @@
+// Reading of `source_ports` in a topology file (topology/topology_reader.h).
+#ifndef MCCS_TOPOLOGY_SOURCE_PORT_READER_H_
+#define MCCS_TOPOLOGY_SOURCE_PORT_READER_H_
+
+#include <cstddef>
+
+#include "base/yaml_config.h"
+#include "topology/topology.h"
+
+namespace mccs {
+
+inline constexpr size_t kMaxPortRules = 256;
+
+// The mapping under `source_ports` of `spec`, which speaks of `topology`'s switches and links;
+// probing where there is none. Faults stay in the reader.
+SourcePortMapping ReadSourcePorts(YamlReader& spec, const Topology& topology);
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_SOURCE_PORT_READER_H_

@@ -1,0 +1,239 @@
+#include "topology/topology_reader.h"
+
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "topology/host_reader.h"
+#include "topology/named_parts.h"
+#include "topology/reachability.h"
+#include "topology/source_port_reader.h"
+
+namespace mccs {
+namespace {
+
+class SpecReader {
+ public:
+  SpecReader(YamlReader spec, std::string name)
+      : spec_(std::move(spec)), topology_(std::move(name)) {}
+
+  Topology Read() {
+    ReadPods();
+    ReadRacks();
+    ReadSwitches();
+    ReadHosts();
+    ReadLinks();
+    topology_.SetSourcePorts(ReadSourcePorts(spec_, topology_));
+    if (!spec_.Refused()) CheckThatAllHangsTogether();
+    return std::move(topology_);
+  }
+
+ private:
+  void ReadPods() {
+    std::vector<std::string> names;
+    spec_.Field("pods", &names);
+    std::set<std::string> seen;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (!IsPartName(names[i])) {
+        spec_.RefuseItem("pods", i, absl::StrCat("'", names[i], "' is no name; ", kPartNameRule));
+      } else if (!seen.insert(names[i]).second) {
+        spec_.RefuseItem("pods", i, absl::StrCat("pod '", names[i], "' stands here again"));
+      } else {
+        topology_.AddPod(names[i]);
+      }
+    }
+  }
+
+  void ReadRacks() {
+    UniqueNames unique("racks need names of their own");
+    for (YamlReader& entry : spec_.Children("racks", Need::kRequired)) {
+      const std::vector<std::string> names = ReadNames(entry, "name");
+      std::string pod_name;
+      entry.Field("pod", &pod_name);
+      const std::optional<PodId> pod = topology_.FindPod(pod_name);
+      if (entry.Has("pod") && !pod)
+        entry.Refuse("pod", NotThere("pod", pod_name, topology_.pods(), "name it in pods"));
+      for (const std::string& name : names) {
+        if (unique.Add(entry, "name", name)) topology_.AddRack(name, pod);
+      }
+    }
+  }
+
+  void ReadSwitches() {
+    for (YamlReader& entry : spec_.Children("switches", Need::kRequired)) {
+      const std::vector<std::string> names = ReadNames(entry, "name");
+      std::optional<uint32_t> seed;
+      if (entry.Has("hash_seed")) entry.Field("hash_seed", &seed.emplace());
+      if (seed == 0u)
+        entry.Refuse("hash_seed", "with seed 0 a switch takes a random one that nobody knows");
+      if (topology_.switches().size() + names.size() > kMaxTopologySwitches)
+        return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologySwitches, " switches"));
+      for (const std::string& name : names) {
+        if (!parts_.Add(entry, "name", name)) continue;
+        topology_.AddSwitch(name, seed);
+        switch_entries_.push_back(entry);
+      }
+    }
+  }
+
+  void ReadHosts() {
+    HostReader reader(topology_, parts_);
+    std::vector<YamlReader> entries = spec_.Children("hosts", Need::kRequired);
+    if (entries.empty() && !spec_.Refused()) spec_.Refuse("hosts", "a topology needs a host");
+    for (YamlReader& entry : entries) {
+      reader.Read(entry);
+      host_entries_.resize(topology_.hosts().size(), entry);
+    }
+  }
+
+  void ReadLinks() {
+    for (YamlReader& entry : spec_.Children("links")) {
+      const auto [left, right] = ReadEnds(entry);
+      uint64_t capacity_bps = 0;
+      entry.BitRate("capacity", &capacity_bps, Need::kRequired);
+      const std::vector<std::string> names = ReadNames(entry, "name", Need::kOptional);
+      const size_t count = left.size() * right.size();
+      if (topology_.links().size() + count > kMaxTopologyLinks)
+        return entry.Refuse("between", absl::StrCat("more than ", kMaxTopologyLinks, " links"));
+      if (!names.empty() && names.size() != count) {
+        entry.Refuse(
+            "name", absl::StrCat(names.size(), " names for ", count, " links; name each, or none"));
+      } else if (capacity_bps > 0) {
+        AddLinks(entry, left, right, names, capacity_bps);
+      }
+    }
+  }
+
+  std::pair<std::vector<SwitchId>, std::vector<SwitchId>> ReadEnds(YamlReader& entry) {
+    std::vector<std::string> patterns;
+    entry.Field("between", &patterns, Need::kRequired);
+    if (!entry.Has("between")) return {};
+    if (patterns.size() != 2) {
+      entry.Refuse("between", "a link has two ends; write them as [leaf0, spine0]");
+      return {};
+    }
+    std::vector<SwitchId> ends[2];
+    for (size_t i = 0; i < 2; ++i) {
+      for (const std::string& name : ExpandEnd(entry, i, patterns[i])) {
+        if (const std::optional<SwitchId> found = topology_.FindSwitch(name)) {
+          ends[i].push_back(*found);
+        } else {
+          entry.RefuseItem("between", i, NoSuchEnd(name));
+          break;
+        }
+      }
+    }
+    return {std::move(ends[0]), std::move(ends[1])};
+  }
+
+  static std::vector<std::string> ExpandEnd(YamlReader& entry, size_t i,
+                                            const std::string& pattern) {
+    // A NIC is no end of a link here, and its name tells so.
+    if (pattern.find('/') != std::string::npos) {
+      entry.RefuseItem("between", i, kLinksOfNics);
+      return {};
+    }
+    return ExpandNamesOf(entry, "between", pattern);
+  }
+
+  std::string NoSuchEnd(const std::string& name) const {
+    if (topology_.FindHost(name)) return absl::StrCat("'", name, "' is a host; ", kLinksOfNics);
+    return NotThere("switch", name, topology_.switches(), "name it in switches");
+  }
+
+  void AddLinks(YamlReader& entry, const std::vector<SwitchId>& left,
+                const std::vector<SwitchId>& right, const std::vector<std::string>& names,
+                uint64_t capacity_bps) {
+    size_t n = 0;
+    for (const SwitchId a : left) {
+      for (const SwitchId b : right) {
+        const std::string a_name = topology_.switch_of(a).name,
+                          b_name = topology_.switch_of(b).name;
+        if (a == b) {
+          return entry.Refuse("between", absl::StrCat("a link from ", a_name, " to itself; take ",
+                                                      a_name, " away from one end"));
+        }
+        const std::string name = names.empty() ? Topology::LinkName(a_name, b_name) : names[n++];
+        const auto twin = parts_.LineOf(Topology::LinkName(b_name, a_name));
+        const auto same = parts_.LineOf(name);
+        if (names.empty() && (twin || same)) {
+          return entry.Refuse(
+              "between", absl::StrCat(a_name, " and ", b_name, " have a link already, on line ",
+                                      same ? *same : *twin, "; give a second one a `name`"));
+        }
+        // Default names are told by their ends.
+        if (!parts_.Add(entry, names.empty() ? "between" : "name", name)) return;
+        topology_.AddLink(name, a, b, capacity_bps);
+      }
+    }
+  }
+
+  void CheckThatAllHangsTogether() {
+    std::vector<bool> linked(topology_.switches().size());
+    for (const auto& nic : topology_.nics()) linked[nic.attached_to.value()] = true;
+    for (size_t i = 0; i < linked.size(); ++i) {
+      const SwitchId id(static_cast<int32_t>(i));
+      if (linked[i] || !topology_.NeighboursOf(id).empty()) continue;
+      switch_entries_[i].Refuse("name", absl::StrCat("switch ", topology_.switch_of(id).name,
+                                                     " has no links; name some in links, or take "
+                                                     "it away"));
+    }
+    for (const Unreachable& apart : FindUnreachable(topology_)) {
+      host_entries_[apart.host.value()].Refuse(
+          "name", absl::StrCat("host ", topology_.host(apart.host).name,
+                               " cannot be reached from host ", topology_.host(apart.from).name,
+                               ": no links join a switch of the one with a switch of the other; "
+                               "name some in links"));
+    }
+    if (topology_.source_ports().kind == SourcePortMapping::Kind::kHash) return;
+    for (size_t i = 0; i < switch_entries_.size(); ++i) {
+      if (!topology_.switches()[i].hash_seed) continue;
+      return switch_entries_[i].Refuse(
+          "hash_seed", "a seed is of use with `mapping: hash` in source_ports only; take it away");
+    }
+  }
+
+  static constexpr char kLinksOfNics[] =
+      "a NIC's link is said with the NIC, by its `switch` and `capacity`; take it away from links";
+
+  YamlReader spec_;
+  Topology topology_;
+  UniqueNames parts_{"switches, hosts and links need names of their own"};
+  std::vector<YamlReader> switch_entries_;  // by switch: where it is named
+  std::vector<YamlReader> host_entries_;    // by host
+};
+
+}  // namespace
+
+Topology ReadTopologySpec(YamlReader spec, std::string name) {
+  return SpecReader(std::move(spec), std::move(name)).Read();
+}
+
+absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::string& file_name) {
+  MCCS_ASSIGN_OR_RETURN(YamlReader document, YamlReader::Parse(text, file_name));
+  std::string version, kind, name;
+  document.Field("apiVersion", &version, Need::kRequired);
+  if (document.Has("apiVersion") && version != kTopologyApiVersion) {
+    document.Refuse("apiVersion", absl::StrCat("version '", version, "' is not spoken; write ",
+                                               kTopologyApiVersion));
+  }
+  document.Field("kind", &kind, Need::kRequired);
+  if (document.Has("kind") && kind != "Topology")
+    document.Refuse("kind", absl::StrCat("a Topology is read here, not a ", kind));
+  YamlReader metadata = document.Child("metadata", Need::kRequired);
+  if (document.Has("metadata")) {
+    metadata.Field("name", &name, Need::kRequired);
+    if (metadata.Has("name") && !IsPartName(name))
+      metadata.Refuse("name", absl::StrCat("'", name, "' is no name; ", kPartNameRule));
+  }
+  YamlReader spec = document.Child("spec", Need::kRequired);
+  if (!document.Has("spec")) return document.Finish();
+  Topology topology = ReadTopologySpec(spec, name);
+  MCCS_RETURN_IF_ERROR(document.Finish());
+  return topology;
+}
+
+}  // namespace mccs
