@@ -1,0 +1,50 @@
+#include "topology/guarantees.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/topology/small_topologies.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+
+FlowDemand Guaranteed(const Topology& topology, const char* from, const char* to, int path,
+                      double guarantee_bps) {
+  EcmpPaths paths(topology);
+  return {.path = paths.Between(*topology.FindNic(from), *topology.FindNic(to))[PathIndex(path)],
+          .guarantee_bps = guarantee_bps};
+}
+
+TEST(Guarantees, ThoseThatFitAreKept) {
+  const Topology topology = LeafSpine({});
+  const std::vector<FlowDemand> flows = {Guaranteed(topology, "h0/nic0", "h2/nic0", 0, 60),
+                                         Guaranteed(topology, "h1/nic0", "h3/nic0", 0, 40),
+                                         Guaranteed(topology, "h1/nic0", "h3/nic0", 1, 60)};
+  EXPECT_TRUE(FindBrokenGuarantees(topology.ArcCapacities(), flows).empty());
+}
+
+TEST(Guarantees, FractionsThatAddUpFit) {
+  const Topology topology = LeafSpine({});
+  const std::vector<FlowDemand> flows(10,
+                                      Guaranteed(topology, "h0/nic0", "h2/nic0", 0, 10.0 + 1e-9));
+  EXPECT_TRUE(FindBrokenGuarantees(topology.ArcCapacities(), flows).empty());
+}
+
+TEST(Guarantees, TheLinkAndTheNumbersAreTold) {
+  const Topology topology = LeafSpine({.nic_bps = 100'000'000'000, .uplink_bps = 50'000'000'000});
+  const std::vector<FlowDemand> flows = {Guaranteed(topology, "h0/nic0", "h2/nic0", 1, 30e9),
+                                         Guaranteed(topology, "h0/nic0", "h2/nic0", 1, 0),
+                                         Guaranteed(topology, "h1/nic0", "h3/nic0", 1, 32.5e9)};
+  const auto broken = FindBrokenGuarantees(topology.ArcCapacities(), flows);
+  ASSERT_EQ(broken.size(), 2u);
+  EXPECT_THAT(broken[0].flows, ElementsAre(0, 2));
+  EXPECT_EQ(Describe(broken[0], topology),
+            "leaf0 → spine1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 2 flows");
+  EXPECT_EQ(Describe(broken[1], topology),
+            "spine1 → leaf1 carries 50 Gbps, but 62.5 Gbps of it are guaranteed to 2 flows");
+}
+
+}  // namespace
+}  // namespace mccs

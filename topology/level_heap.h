@@ -1,0 +1,58 @@
+// Numbered things in the order of their levels: the one with the lowest level is at hand, and a
+// level may change. A binary heap that knows where each thing stands in it (source: the priority
+// queue with DECREASE-KEY of Cormen et al., Introduction to Algorithms, chapter 6.5).
+//
+// Equal levels come in the order of their numbers, so that results do not depend on history.
+#ifndef MCCS_TOPOLOGY_LEVEL_HEAP_H_
+#define MCCS_TOPOLOGY_LEVEL_HEAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace mccs {
+
+class LevelHeap {
+ public:
+  // For the numbers 0 … count − 1; none is in it yet.
+  explicit LevelHeap(size_t count) : places_(count, kNowhere) {}
+
+  bool empty() const { return heap_.empty(); }
+
+  // The lowest one. REQUIRES: not empty.
+  double level() const { return heap_.front().level; }
+  int32_t number() const { return heap_.front().number; }
+
+  // Puts `number` in, or lowers its level; a level that is no lower changes nothing.
+  void Lower(int32_t number, double level);
+  // Raises the level of the lowest one. REQUIRES: not empty, level ≥ level().
+  void RaiseLowest(double level);
+  // Takes the lowest one out. REQUIRES: not empty.
+  void DropLowest();
+
+ private:
+  static constexpr int32_t kNowhere = -1;
+
+  struct Entry {
+    double level;
+    int32_t number;
+
+    bool Before(const Entry& other) const {
+      return level < other.level || (level == other.level && number < other.number);
+    }
+  };
+
+  void Put(size_t place, Entry entry) {
+    heap_[place] = entry;
+    places_[entry.number] = static_cast<int32_t>(place);
+  }
+  void Rise(size_t place, Entry entry);
+  void Sink(size_t place, Entry entry);
+
+  std::vector<Entry> heap_;
+  std::vector<int32_t> places_;  // by number
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TOPOLOGY_LEVEL_HEAP_H_

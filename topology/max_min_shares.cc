@@ -1,0 +1,275 @@
+#include "topology/max_min_shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "topology/guarantees.h"
+#include "topology/level_heap.h"
+
+namespace mccs {
+namespace {
+
+// The part of an arc's largest weight below which what is left of it counts as inexact.
+constexpr double kCancelled = 1e-3;
+
+absl::Status Check(std::span<const double> capacity_bps, std::span<const FlowDemand> flows) {
+  for (size_t f = 0; f < flows.size(); ++f) {
+    const FlowDemand& flow = flows[f];
+    const auto wrong = [&](const char* why) {
+      return absl::InvalidArgumentError(absl::StrCat("flow ", f, ": ", why));
+    };
+    if (!(flow.weight > 0) || std::isinf(flow.weight))
+      return wrong("its weight must be above zero, and finite");
+    if (!(flow.demand_bps >= 0) || !(flow.cap_bps >= 0) || !(flow.guarantee_bps >= 0))
+      return wrong("demand, cap and guarantee must not be negative");
+    if (std::isinf(flow.guarantee_bps)) return wrong("its guarantee must be finite");
+    if (flow.cap_bps < flow.guarantee_bps) return wrong("its cap is below its guarantee");
+    if (flow.path.empty() && std::isinf(std::min(flow.demand_bps, flow.cap_bps)))
+      return wrong("it has no path and wants without limit");
+    for (const ArcId arc : flow.path) {
+      if (arc.value() < 0 || static_cast<size_t>(arc.value()) >= capacity_bps.size())
+        return wrong("its path has an arc that is not there");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The state of one run. Flows and arcs by number.
+class Filling {
+ public:
+  Filling(std::span<const double> capacity_bps, std::span<const FlowDemand> flows);
+
+  absl::Status CheckGuarantees() const;
+  std::vector<Share> Run();
+
+ private:
+  // A flow: kWaiting ──level reaches its guarantee──► kRising ──► kSettled, when it has what it
+  // wants or an arc of its path is full. With an arc full, kWaiting ──► kSettled too.
+  enum class State : uint8_t { kWaiting, kRising, kSettled };
+
+  struct Flow {
+    double weight, floor, ceiling;  // between these its rate stays
+    State state = State::kWaiting;
+  };
+  // Its load at level t is fixed + weight × t: fixed is what settled and waiting flows have.
+  struct Arc {
+    double capacity = 0, fixed = 0, weight = 0;
+    double largest_weight = 0;  // since `weight` was last summed up
+    int32_t rising = 0;
+    int32_t begin = 0, end = 0;  // its part of flows_of_arcs_
+  };
+  // The level at which a flow begins to rise, or has reached its ceiling.
+  struct Event {
+    double level;
+    int32_t flow;
+    bool is_ceiling;
+  };
+
+  void IndexFlowsByArc();
+  void PlanEvents();
+  double LevelWhenFull(const Arc& arc) const {
+    return std::max(level_, (arc.capacity - arc.fixed) / arc.weight);
+  }
+  void AwaitFull(int32_t arc) { full_.Lower(arc, LevelWhenFull(arcs_[arc])); }
+  void SumAgain(Arc& arc);
+  void Begin(int32_t flow);
+  void Settle(int32_t flow, double rate, ShareLimit limit, ArcId full_arc = {});
+  void Fill(int32_t arc);
+  void Handle(const Event& event);
+
+  std::span<const FlowDemand> demands_;
+  std::vector<Flow> flows_;
+  std::vector<Arc> arcs_;
+  std::vector<int32_t> flows_of_arcs_;
+  std::vector<Share> shares_;
+  double level_ = 0;
+  std::vector<Event> events_;
+  // Arcs with rising flows, by the level at which they are full, or an earlier one: a flow that
+  // settles puts that level off, and it is worked out again when the arc's turn comes.
+  LevelHeap full_;
+};
+
+Filling::Filling(std::span<const double> capacity_bps, std::span<const FlowDemand> flows)
+    : demands_(flows),
+      arcs_(capacity_bps.size()),
+      shares_(flows.size()),
+      full_(capacity_bps.size()) {
+  flows_.reserve(flows.size());
+  for (const FlowDemand& demand : flows) {
+    const double ceiling = std::min(demand.demand_bps, demand.cap_bps);
+    flows_.push_back({.weight = demand.weight,
+                      .floor = std::min(demand.guarantee_bps, ceiling),
+                      .ceiling = ceiling});
+  }
+  for (size_t a = 0; a < arcs_.size(); ++a) arcs_[a].capacity = capacity_bps[a];
+  IndexFlowsByArc();
+}
+
+void Filling::IndexFlowsByArc() {
+  for (const FlowDemand& demand : demands_) {
+    for (const ArcId arc : demand.path) ++arcs_[arc.value()].end;
+  }
+  int32_t total = 0;
+  for (Arc& arc : arcs_) {
+    arc.begin = total;
+    total += std::exchange(arc.end, total);
+  }
+  flows_of_arcs_.resize(total);
+  for (size_t f = 0; f < demands_.size(); ++f) {
+    for (const ArcId id : demands_[f].path) {
+      Arc& arc = arcs_[id.value()];
+      flows_of_arcs_[arc.end++] = static_cast<int32_t>(f);
+      arc.fixed += flows_[f].floor;
+    }
+  }
+}
+
+absl::Status Filling::CheckGuarantees() const {
+  for (size_t a = 0; a < arcs_.size(); ++a) {
+    if (arcs_[a].fixed <= arcs_[a].capacity * (1 + kRateTolerance)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("arc ", a, " carries ", FormatBitRate(arcs_[a].capacity), ", but ",
+                     FormatBitRate(arcs_[a].fixed), " of it are guaranteed"));
+  }
+  return absl::OkStatus();
+}
+
+void Filling::PlanEvents() {
+  for (size_t f = 0; f < flows_.size(); ++f) {
+    const Flow& flow = flows_[f];
+    const auto id = static_cast<int32_t>(f);
+    if (flow.floor > 0 && flow.floor < flow.ceiling)
+      events_.push_back({flow.floor / flow.weight, id, false});
+    if (std::isfinite(flow.ceiling)) events_.push_back({flow.ceiling / flow.weight, id, true});
+  }
+  std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+    return std::tie(a.level, a.flow, a.is_ceiling) < std::tie(b.level, b.flow, b.is_ceiling);
+  });
+}
+
+std::vector<Share> Filling::Run() {
+  PlanEvents();
+  for (size_t f = 0; f < flows_.size(); ++f) {
+    if (flows_[f].floor == 0 && flows_[f].ceiling > 0) Begin(static_cast<int32_t>(f));
+  }
+  for (size_t a = 0; a < arcs_.size(); ++a) {
+    if (arcs_[a].rising > 0) AwaitFull(static_cast<int32_t>(a));
+  }
+  auto event = events_.begin();
+  while (event != events_.end() || !full_.empty()) {
+    if (event != events_.end() && (full_.empty() || event->level <= full_.level())) {
+      Handle(*event++);
+      continue;
+    }
+    const int32_t id = full_.number();
+    Arc& arc = arcs_[id];
+    if (arc.rising == 0) {
+      full_.DropLowest();
+      continue;
+    }
+    double true_level = LevelWhenFull(arc);
+    if (true_level <= full_.level()) {
+      SumAgain(arc);
+      true_level = LevelWhenFull(arc);
+    }
+    if (true_level > full_.level()) {
+      full_.RaiseLowest(true_level);
+    } else {
+      full_.DropLowest();
+      level_ = true_level;
+      Fill(id);
+    }
+  }
+  return std::move(shares_);
+}
+
+void Filling::SumAgain(Arc& arc) {
+  arc.fixed = arc.weight = 0;
+  for (int32_t i = arc.begin; i < arc.end; ++i) {
+    const int32_t f = flows_of_arcs_[i];
+    switch (flows_[f].state) {
+      case State::kWaiting:
+        arc.fixed += flows_[f].floor;
+        break;
+      case State::kRising:
+        arc.weight += flows_[f].weight;
+        break;
+      case State::kSettled:
+        arc.fixed += shares_[f].rate_bps;
+        break;
+    }
+  }
+  arc.largest_weight = arc.weight;
+}
+
+void Filling::Begin(int32_t id) {
+  Flow& flow = flows_[id];
+  flow.state = State::kRising;
+  for (const ArcId a : demands_[id].path) {
+    Arc& arc = arcs_[a.value()];
+    arc.fixed -= flow.floor;
+    arc.weight += flow.weight;
+    arc.largest_weight = std::max(arc.largest_weight, arc.weight);
+    ++arc.rising;
+  }
+}
+
+void Filling::Settle(int32_t id, double rate, ShareLimit limit, ArcId full_arc) {
+  Flow& flow = flows_[id];
+  const bool rising = std::exchange(flow.state, State::kSettled) == State::kRising;
+  shares_[id] = {.rate_bps = rate, .limit = limit, .full_arc = full_arc};
+  for (const ArcId a : demands_[id].path) {
+    Arc& arc = arcs_[a.value()];
+    arc.fixed += rising ? rate : rate - flow.floor;
+    if (!rising) continue;
+    arc.weight -= flow.weight;
+    --arc.rising;
+    // Of a small difference between large sums only rounding errors are left.
+    if (arc.rising > 0 && arc.weight < arc.largest_weight * kCancelled) SumAgain(arc);
+  }
+}
+
+// The arc is full at level_: none of its flows gets more.
+void Filling::Fill(int32_t id) {
+  const Arc& arc = arcs_[id];
+  for (int32_t i = arc.begin; i < arc.end; ++i) {
+    const int32_t f = flows_of_arcs_[i];
+    const Flow& flow = flows_[f];
+    // One that waits for its ceiling has it already.
+    if (flow.state == State::kSettled || flow.floor == flow.ceiling) continue;
+    const double rate = flow.state == State::kRising ? flow.weight * level_ : flow.floor;
+    Settle(f, std::clamp(rate, flow.floor, flow.ceiling), ShareLimit::kLink, ArcId(id));
+  }
+}
+
+void Filling::Handle(const Event& event) {
+  const Flow& flow = flows_[event.flow];
+  if (flow.state == State::kSettled) return;
+  level_ = std::max(level_, event.level);
+  const FlowDemand& demand = demands_[event.flow];
+  if (event.is_ceiling) {
+    Settle(event.flow, flow.ceiling,
+           demand.cap_bps < demand.demand_bps ? ShareLimit::kCap : ShareLimit::kDemand);
+  } else {
+    Begin(event.flow);
+    for (const ArcId arc : demand.path) AwaitFull(arc.value());
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Share>> MaxMinShares(std::span<const double> capacity_bps,
+                                                std::span<const FlowDemand> flows) {
+  MCCS_RETURN_IF_ERROR(Check(capacity_bps, flows));
+  Filling filling(capacity_bps, flows);
+  MCCS_RETURN_IF_ERROR(filling.CheckGuarantees());
+  return filling.Run();
+}
+
+}  // namespace mccs
