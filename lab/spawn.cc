@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/unique_fd.h"
+#include "lab/node.h"
 
 namespace mccs::lab {
 namespace {
@@ -69,7 +70,11 @@ void TakeHostName(const std::string& name, const std::string& uid_map, const std
 int BecomeProgram(const SpawnOptions& options, const IdMaps& maps, pid_t parent, char** argv,
                   char** environment) {
   // First: a change of credentials would undo the death signal.
-  TakeHostName(options.host_name, maps.uid, maps.gid);
+  if (options.node == 0) {
+    TakeHostName(options.host_name, maps.uid, maps.gid);
+  } else if (const int error = EnterNode(options.node); error != 0) {
+    return error;
+  }
   if (options.own_group && setpgid(0, 0) != 0) return errno;
   if (options.death_signal != 0) {
     if (prctl(PR_SET_PDEATHSIG, options.death_signal) != 0) return errno;

@@ -30,6 +30,8 @@ struct SpawnOptions {
   // What the program shall see as its machine's name: NCCL programs tell hosts apart by it. Empty:
   // ours. Where the kernel does not allow it (no privilege, no user namespaces), ours too.
   std::string host_name{};
+  // The holder of the node (lab/node.h) that it shall run in, which has a host name too. 0: here.
+  pid_t node = 0;
   // Sent to it when the calling process dies.
   int death_signal = 0;
 };

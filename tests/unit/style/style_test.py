@@ -30,7 +30,7 @@ MAY_INCLUDE = {
     "frees": [],
     "controller": ["base", "proto", "topology", "algorithms"],
     "emulation": ["base", "proto/fence_page.h"],
-    "lab": ["base"],
+    "lab": ["base", "topology"],
     "tools": ["base", "proto"],
     "examples": [],
     "bench": ["base", "proto", "topology", "algorithms", "service", "shim"],

@@ -1,0 +1,147 @@
+#include "lab/fabric_devices.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "topology/linux_multipath_hash.h"
+
+namespace mccs::lab {
+namespace {
+
+// A queue in front of a link holds what the link carries in this time, at least kMinQueueBytes.
+constexpr uint64_t kQueueMs = 20;
+constexpr uint64_t kMinQueueBytes = 256 << 10;
+// What may leave at once: two of the largest packets that TCP hands down, or what the link carries
+// in this time, since a busy machine's timers come late.
+constexpr uint64_t kBurstMs = 2;
+constexpr uint64_t kMinBurstBytes = 128 << 10;
+
+// Where the topology does not say how switches hash, the first one's seed. Each switch has another,
+// or those behind it would find all its flows on one side. Zero would be a new one at each start.
+constexpr uint32_t kFirstHashSeed = 0x6d636373;
+
+uint64_t BytesIn(uint64_t rate_bps, uint64_t ms) { return rate_bps / 8 / 1000 * ms; }
+
+std::string ManagementPort(HostId host) { return absl::StrCat("m", host.value()); }
+
+void AppendCable(int32_t pid_a, const std::string& device_a, int32_t pid_b,
+                 const std::string& device_b, int mtu, std::string* lines) {
+  absl::StrAppend(lines, "link add name ", device_a, " mtu ", mtu, " netns ", pid_a,
+                  " type veth peer name ", device_b, " mtu ", mtu, " netns ", pid_b, "\n");
+}
+
+// The addresses of the node at its ends of cables, and what is at the other ends, for people.
+void AppendPorts(const FabricPlan& plan, NodeId node, std::string* lines) {
+  const bool is_host = plan.node(node).kind == FabricNode::Kind::kHost;
+  for (size_t i = 0; i < plan.cables.size(); ++i) {
+    const Cable& cable = plan.cables[i];
+    for (const auto& [here, there] : {std::pair(&cable.a, &cable.b), {&cable.b, &cable.a}}) {
+      if (here->node != node) continue;
+      if (is_host) {
+        const NicId nic = *plan.topology.link(LinkId(static_cast<int32_t>(i))).nic;
+        absl::StrAppend(lines, "address add ", plan.nic_addresses[nic.value()], "/32 dev ",
+                        here->device, "\n");
+      }
+      absl::StrAppend(lines, "link set dev ", here->device, " alias \"to ", there->name, "\" up\n");
+    }
+  }
+}
+
+uint32_t HashFields(const SourcePortMapping& mapping) {
+  return mapping.kind == SourcePortMapping::Kind::kHash ? mapping.hash.fields : kHashAllFields;
+}
+
+uint32_t HashSeed(const Topology& topology, SwitchId at) {
+  if (topology.source_ports().kind != SourcePortMapping::Kind::kHash)
+    return kFirstHashSeed + static_cast<uint32_t>(at.value());
+  return topology.switch_of(at).hash_seed.value_or(topology.source_ports().hash.seed);
+}
+
+}  // namespace
+
+std::string CableLines(const FabricPlan& plan, const std::vector<int32_t>& node_pids) {
+  std::string lines;
+  const auto pid_of = [&](NodeId node) { return node_pids[node.value()]; };
+  for (const Cable& cable : plan.cables) {
+    AppendCable(pid_of(cable.a.node), cable.a.device, pid_of(cable.b.node), cable.b.device,
+                kFabricMtu, &lines);
+  }
+  for (int32_t i = 0; i < static_cast<int32_t>(plan.topology.hosts().size()); ++i) {
+    AppendCable(pid_of(plan.NodeOf(HostId(i))), kManagementDevice, pid_of(plan.management()),
+                ManagementPort(HostId(i)), kFabricMtu, &lines);
+  }
+  return lines;
+}
+
+std::string DeviceLines(const FabricPlan& plan, NodeId node) {
+  std::string lines = "link set dev lo up\n";
+  switch (plan.node(node).kind) {
+    case FabricNode::Kind::kManagement:
+      absl::StrAppend(&lines, "link add name ", kManagementBridge, " mtu ", kFabricMtu,
+                      " type bridge\n");
+      for (int32_t i = 0; i < static_cast<int32_t>(plan.topology.hosts().size()); ++i) {
+        absl::StrAppend(&lines, "link set dev ", ManagementPort(HostId(i)), " master ",
+                        kManagementBridge, " up\n");
+      }
+      absl::StrAppend(&lines, "address add ", plan.node(node).address, "/", kManagementPrefixLength,
+                      " dev ", kManagementBridge, "\nlink set dev ", kManagementBridge, " up\n");
+      break;
+    case FabricNode::Kind::kSwitch:
+      absl::StrAppend(&lines, "address add ", plan.node(node).address, "/32 dev lo\n");
+      break;
+    case FabricNode::Kind::kHost: {
+      const HostId host(node.value() - plan.NodeOf(HostId(0)).value());
+      absl::StrAppend(&lines, "address add ", ManagementAddressOf(host), "/",
+                      kManagementPrefixLength, " dev ", kManagementDevice, "\nlink set dev ",
+                      kManagementDevice, " up\n");
+      break;
+    }
+  }
+  AppendPorts(plan, node, &lines);
+  return lines;
+}
+
+std::string RateLines(const FabricPlan& plan, NodeId node) {
+  std::string lines;
+  for (const Cable& cable : plan.cables) {
+    if (cable.a.node == node) lines += RateLine(cable.a, cable.rate_bps);
+    if (cable.b.node == node) lines += RateLine(cable.b, cable.rate_bps);
+  }
+  return lines;
+}
+
+std::string RateLine(const CableEnd& end, uint64_t rate_bps) {
+  return absl::StrCat("qdisc replace dev ", end.device, " root tbf rate ", rate_bps, "bit burst ",
+                      std::max(kMinBurstBytes, BytesIn(rate_bps, kBurstMs)), "b limit ",
+                      std::max(kMinQueueBytes, BytesIn(rate_bps, kQueueMs)), "b\n");
+}
+
+std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node) {
+  // Counters shall show flows, not neighbour discovery. Absent where the kernel has no IPv6.
+  std::vector<Sysctl> sysctls = {{"net.ipv6.conf.all.disable_ipv6", "1", /*required=*/false},
+                                 {"net.ipv6.conf.default.disable_ipv6", "1", /*required=*/false},
+                                 // Two ways to one place are the point of it.
+                                 {"net.ipv4.conf.all.rp_filter", "0"},
+                                 {"net.ipv4.conf.default.rp_filter", "0"}};
+  const auto add = [&](std::string name, std::string value) {
+    sysctls.push_back({std::move(name), std::move(value)});
+  };
+  if (plan.node(node).kind == FabricNode::Kind::kHost) {
+    // The same on each machine, and no namespace is denied it.
+    add("net.ipv4.tcp_congestion_control", "reno");
+  }
+  if (plan.node(node).kind != FabricNode::Kind::kSwitch) return sysctls;
+  const SwitchId at(node.value() - plan.NodeOf(SwitchId(0)).value());
+  add("net.ipv4.ip_forward", "1");
+  // Policy 3 takes the fields of the packet. The others take a hash that the sending socket has
+  // left in it, which veth pairs carry along and which is another one for each connection.
+  add("net.ipv4.fib_multipath_hash_policy", "3");
+  add("net.ipv4.fib_multipath_hash_fields", absl::StrCat(HashFields(plan.topology.source_ports())));
+  add("net.ipv4.fib_multipath_hash_seed", absl::StrCat(HashSeed(plan.topology, at)));
+  // Probes are answered as fast as they come.
+  add("net.ipv4.icmp_ratelimit", "0");
+  add("net.ipv4.icmp_ratemask", "0");
+  return sysctls;
+}
+
+}  // namespace mccs::lab

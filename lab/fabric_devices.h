@@ -1,0 +1,32 @@
+// Lines for `ip -batch` and `tc -batch` that make a fabric's devices.
+//
+// Pure.
+#ifndef MCCS_LAB_FABRIC_DEVICES_H_
+#define MCCS_LAB_FABRIC_DEVICES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/fabric_plan.h"
+#include "lab/node.h"
+
+namespace mccs::lab {
+
+// All veth pairs, those of the management network included, each end in its node. `node_pids`: who
+// holds each node.
+std::string CableLines(const FabricPlan& plan, const std::vector<int32_t>& node_pids);
+
+// A node's devices get their addresses and come up. REQUIRES: run there, after CableLines.
+std::string DeviceLines(const FabricPlan& plan, NodeId node);
+
+// For tc: what leaves the node keeps to the rates of its cables. REQUIRES: run there.
+std::string RateLines(const FabricPlan& plan, NodeId node);
+std::string RateLine(const CableEnd& end, uint64_t rate_bps);
+
+// What distinguishes the kernel's behaviour in this node from the default.
+std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node);
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_FABRIC_DEVICES_H_

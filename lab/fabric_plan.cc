@@ -1,0 +1,179 @@
+#include "lab/fabric_plan.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lab/lab_state.h"
+
+namespace mccs::lab {
+namespace {
+
+// NIC j of host i has 10.0.(i+1).(j+1), and so on where a byte overflows.
+constexpr uint32_t kNicAddresses = 10u << 24;
+constexpr uint32_t kSwitchAddresses = kNicAddresses | (255u << 16);
+constexpr uint32_t kManagementAddresses = (172u << 24) | (31u << 16);
+constexpr uint32_t kNetworkMask = 0xffff0000;
+
+// Of devices that a node has besides those for its links.
+const std::array<std::string, 4> kTakenDevices = {"lo", kManagementDevice, "all", "default"};
+
+std::string AddressText(uint32_t address) {
+  return absl::StrCat(address >> 24, ".", (address >> 16) & 255, ".", (address >> 8) & 255, ".",
+                      address & 255);
+}
+
+std::optional<uint32_t> ParseAddress(const std::string& text) {
+  in_addr address{};
+  if (inet_pton(AF_INET, text.c_str(), &address) != 1) return std::nullopt;
+  return ntohl(address.s_addr);
+}
+
+bool IsDeviceName(std::string_view name) {
+  const bool taken =
+      std::find(kTakenDevices.begin(), kTakenDevices.end(), name) != kTakenDevices.end();
+  return !taken && !name.empty() && name.size() < IFNAMSIZ && name != "." && name != ".." &&
+         name.find_first_of("/: \t\n\"'\\") == std::string_view::npos;
+}
+
+class Planner {
+ public:
+  explicit Planner(Topology topology)
+      : plan_{.topology = std::move(topology), .nodes = {}, .cables = {}, .nic_addresses = {}} {}
+
+  absl::StatusOr<FabricPlan> Plan() && {
+    CheckSize();
+    AddNicAddresses();
+    AddNodes();
+    AddCables();
+    if (faults_.empty()) return std::move(plan_);
+    return absl::InvalidArgumentError(
+        absl::StrCat("topology '", plan_.topology.name(), "': ", absl::StrJoin(faults_, "\n")));
+  }
+
+ private:
+  const Topology& topology() const { return plan_.topology; }
+
+  void CheckSize() {
+    if (topology().hosts().size() > static_cast<size_t>(kMaxHosts)) {
+      faults_.push_back(
+          absl::StrCat(topology().hosts().size(), " hosts; a lab has at most ", kMaxHosts));
+    }
+    if (topology().switches().size() > kMaxFabricSwitches) {
+      faults_.push_back(absl::StrCat(topology().switches().size(), " switches; a lab has at most ",
+                                     kMaxFabricSwitches));
+    }
+  }
+
+  void AddNicAddresses() {
+    absl::flat_hash_map<uint32_t, std::string> owners;
+    for (const Topology::Host& host : topology().hosts()) {
+      for (size_t j = 0; j < host.nics.size(); ++j) {
+        const Topology::Nic& nic = topology().nic(host.nics[j]);
+        const std::string name = topology().NicName(host.nics[j]);
+        const auto generated = static_cast<uint32_t>(
+            kNicAddresses + (static_cast<uint32_t>(nic.host.value()) + 1) * 256 + j + 1);
+        const std::optional<uint32_t> address =
+            nic.address.empty() ? generated : ParseAddress(nic.address);
+        if (plan_.nic_addresses.size() <= static_cast<size_t>(host.nics[j].value()))
+          plan_.nic_addresses.resize(host.nics[j].value() + 1);
+        if (!address) {
+          faults_.push_back(
+              absl::StrCat(name, ": address ", nic.address, " is not IPv4, all that the lab has"));
+          continue;
+        }
+        const uint32_t network = *address & kNetworkMask;
+        if (network == kSwitchAddresses || network == kManagementAddresses) {
+          faults_.push_back(absl::StrCat(name, ": address ", nic.address, "; the lab itself needs ",
+                                         AddressText(network), "/16"));
+        }
+        const auto [owner, is_new] = owners.try_emplace(*address, name);
+        if (!is_new) {
+          faults_.push_back(
+              absl::StrCat(name, " and ", owner->second, " both have ", AddressText(*address)));
+        }
+        plan_.nic_addresses[host.nics[j].value()] = AddressText(*address);
+      }
+    }
+  }
+
+  void AddNodes() {
+    plan_.nodes.push_back({.kind = FabricNode::Kind::kManagement,
+                           .name = kControllerName,
+                           .address = AddressText(kManagementAddresses + 1)});
+    for (const Topology::Switch& at : topology().switches()) {
+      AddNode(FabricNode::Kind::kSwitch, at.name,
+              AddressText(kSwitchAddresses + static_cast<uint32_t>(plan_.nodes.size())));
+    }
+    for (const Topology::Host& host : topology().hosts()) {
+      AddNode(FabricNode::Kind::kHost, host.name, plan_.nic_addresses[host.nics.front().value()]);
+    }
+  }
+
+  void AddNode(FabricNode::Kind kind, const std::string& name, std::string address) {
+    if (name == kControllerName) {
+      faults_.push_back(absl::StrCat("'", name, "' is the lab's name for the controller's node"));
+    }
+    if (name.size() > HOST_NAME_MAX) {
+      faults_.push_back(absl::StrCat("'", name, "' is too long for the name of a host"));
+    }
+    plan_.nodes.push_back({.kind = kind, .name = name, .address = std::move(address)});
+  }
+
+  void AddCables() {
+    std::vector<int> ports(topology().switches().size(), 0);
+    const auto port_of = [&](SwitchId at) {
+      return CableEnd{.node = plan_.NodeOf(at),
+                      .device = absl::StrCat("p", ports[at.value()]++),
+                      .name = topology().switch_of(at).name};
+    };
+    for (const Topology::Link& link : topology().links()) {
+      CableEnd a = link.nic ? NicEnd(*link.nic) : port_of(link.a);
+      plan_.cables.push_back({.name = link.name,
+                              .a = std::move(a),
+                              .b = port_of(link.b),
+                              .rate_bps = link.capacity_bps});
+    }
+  }
+
+  CableEnd NicEnd(NicId id) {
+    const Topology::Nic& nic = topology().nic(id);
+    if (!IsDeviceName(nic.name)) {
+      faults_.push_back(absl::StrCat(
+          topology().NicName(id), ": '", nic.name, "' is no name for a device of the lab: at most ",
+          IFNAMSIZ - 1, " letters, and not one of ", absl::StrJoin(kTakenDevices, ", ")));
+    }
+    return {.node = plan_.NodeOf(nic.host), .device = nic.name, .name = topology().NicName(id)};
+  }
+
+  FabricPlan plan_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+absl::StatusOr<FabricPlan> PlanFabric(Topology topology) {
+  return Planner(std::move(topology)).Plan();
+}
+
+std::string ManagementAddressOf(HostId host) {
+  // The first is the controller's.
+  return AddressText(kManagementAddresses + 2 + static_cast<uint32_t>(host.value()));
+}
+
+std::string HostsFile(const FabricPlan& plan) {
+  std::string lines = "127.0.0.1 localhost\n";
+  for (const FabricNode& node : plan.nodes) {
+    absl::StrAppend(&lines, node.address, " ", node.name, "\n");
+  }
+  return lines;
+}
+
+}  // namespace mccs::lab

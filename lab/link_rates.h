@@ -1,0 +1,26 @@
+// Which rates the links of a lab have now: those of the topology, but for what `mccs-lab link rate`
+// has changed, which a file in the lab's folder records.
+#ifndef MCCS_LAB_LINK_RATES_H_
+#define MCCS_LAB_LINK_RATES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lab/fabric_plan.h"
+
+namespace mccs::lab {
+
+// By link, in bits per second.
+absl::StatusOr<std::vector<uint64_t>> ReadLinkRates(const std::string& path,
+                                                    const FabricPlan& plan);
+
+// ENSURES: a reader sees the old rates or the new ones, never a part.
+absl::Status WriteLinkRates(const std::string& path, const FabricPlan& plan,
+                            const std::vector<uint64_t>& rates_bps);
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_LINK_RATES_H_

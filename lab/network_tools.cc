@@ -1,0 +1,88 @@
+#include "lab/network_tools.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "lab/child_processes.h"
+#include "lab/spawn.h"
+
+namespace mccs::lab {
+namespace {
+
+// Enough for all that a tool says of the one line that it fails at.
+constexpr size_t kMaxSaidBytes = 16 << 10;
+
+absl::StatusOr<std::string> FindTool(const std::string& name, const std::string& folders) {
+  absl::StatusOr<std::string> found = FindProgram(name, folders);
+  if (found.ok()) return found;
+  return absl::UnimplementedError(absl::StrCat("a lab with a network needs `", name,
+                                               "` of iproute2 (scripts/setup installs ",
+                                               "it): ", found.status().message()));
+}
+
+absl::StatusOr<UniqueFd> MemoryFile(const std::string& content) {
+  UniqueFd file(memfd_create("batch", MFD_CLOEXEC));
+  if (!file.valid() ||
+      write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()) ||
+      lseek(file.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot keep lines for a tool in memory");
+  }
+  return file;
+}
+
+// "Command failed -:3" names the line.
+std::string FailedLine(const std::string& lines, const std::string& said) {
+  constexpr char kMark[] = "Command failed -:";
+  const size_t at = said.find(kMark);
+  size_t number = 0;
+  if (at == std::string::npos) return "";
+  const std::string behind = said.substr(at + sizeof(kMark) - 1);
+  const std::vector<std::string> all = absl::StrSplit(lines, '\n');
+  if (!absl::SimpleAtoi(behind.substr(0, behind.find_first_not_of("0123456789")), &number) ||
+      number == 0 || number > all.size()) {
+    return "";
+  }
+  return all[number - 1];
+}
+
+}  // namespace
+
+absl::StatusOr<NetworkTools> FindNetworkTools(const std::string& folders) {
+  NetworkTools tools;
+  MCCS_ASSIGN_OR_RETURN(tools.ip, FindTool("ip", folders));
+  MCCS_ASSIGN_OR_RETURN(tools.tc, FindTool("tc", folders));
+  return tools;
+}
+
+absl::Status RunBatch(const std::string& tool, const std::string& lines, pid_t node) {
+  if (lines.empty()) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(UniqueFd input, MemoryFile(lines));
+  MCCS_ASSIGN_OR_RETURN(UniqueFd output, MemoryFile(""));
+  MCCS_ASSIGN_OR_RETURN(pid_t child, Spawn({.file = tool,
+                                            .argv = {tool, "-batch", "-"},
+                                            .input = input.get(),
+                                            .output = output.get(),
+                                            .error = output.get(),
+                                            .node = node}));
+  int wait_status = 0;
+  while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {
+  }
+  if (ExitStatusOf(wait_status) == 0) return absl::OkStatus();
+  std::string said(kMaxSaidBytes, '\0');
+  const ssize_t got = pread(output.get(), said.data(), said.size(), 0);
+  said.resize(got > 0 ? got : 0);
+  return absl::InternalError(absl::StrCat(tool, " ", DescribeEnd(wait_status), " at '",
+                                          FailedLine(lines, said),
+                                          "': ", absl::StripAsciiWhitespace(said)));
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,138 @@
+#include "lab/node.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+
+namespace mccs::lab {
+namespace {
+
+constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWUTS;
+constexpr char kControlGroups[] = "/sys/fs/cgroup";
+// What a node says when it is ready; anything else is an error's text.
+constexpr char kReady[] = "ready";
+
+// By number: Debian 12's <sys/pidfd.h> cannot be linked from C++.
+int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+absl::Status Lacking(const std::string& what) {
+  return absl::UnimplementedError(
+      absl::StrCat(what, ": ", absl::ErrnoToStatus(errno, "").message()));
+}
+
+absl::Status Set(const Sysctl& sysctl) {
+  const std::string path =
+      absl::StrCat("/proc/sys/", absl::StrReplaceAll(sysctl.name, {{".", "/"}}));
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const bool is_set = file.valid() && write(file.get(), sysctl.value.data(), sysctl.value.size()) ==
+                                          static_cast<ssize_t>(sysctl.value.size());
+  if (is_set || !sysctl.required) return absl::OkStatus();
+  return Lacking(absl::StrCat("this kernel does not take ", sysctl.name, " = ", sysctl.value));
+}
+
+// Of the network namespace that we are in; the machine's control groups stay visible in it.
+absl::Status MountOwnSys() {
+  UniqueFd groups(
+      open_tree(AT_FDCWD, kControlGroups, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+  if (mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
+    return Lacking("cannot mount /sys for a network namespace");
+  // A machine without them has no folder for them either.
+  if (groups.valid())
+    (void)!move_mount(groups.get(), "", AT_FDCWD, kControlGroups, MOVE_MOUNT_F_EMPTY_PATH);
+  return absl::OkStatus();
+}
+
+absl::Status BecomeNode(const NodeOptions& options) {
+  if (unshare(kNamespaces) != 0) {
+    return Lacking("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN)");
+  }
+  // What the machine unmounts later goes here too; what we mount is ours alone.
+  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+    return Lacking("cannot keep mounts apart");
+  MCCS_RETURN_IF_ERROR(MountOwnSys());
+  if (!options.hosts_file.empty() &&
+      mount(options.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0) {
+    return Lacking("cannot mount a file over /etc/hosts");
+  }
+  if (sethostname(options.name.data(), options.name.size()) != 0)
+    return Lacking(absl::StrCat("cannot take the host name ", options.name));
+  for (const Sysctl& sysctl : options.sysctls) MCCS_RETURN_IF_ERROR(Set(sysctl));
+  return absl::OkStatus();
+}
+
+// The holder's whole life.
+[[noreturn]] void HoldNode(const NodeOptions& options, pid_t parent, int report) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NAME, absl::StrCat("lab:", options.name).c_str());
+  const absl::Status status =
+      getppid() == parent ? BecomeNode(options) : absl::CancelledError("the lab is gone");
+  const std::string text = status.ok() ? kReady : std::string(status.message());
+  (void)!write(report, text.data(), text.size());
+  if (!status.ok()) _exit(1);
+  // Nothing of the parent's stays open, or its ends would not be noticed.
+  close_range(0, ~0U, 0);
+  while (true) pause();
+}
+
+}  // namespace
+
+absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t parent = getpid();
+  const pid_t holder = fork();
+  if (holder < 0) return absl::ErrnoToStatus(errno, "cannot fork");
+  if (holder == 0) HoldNode(options, parent, writer.get());
+  writer.Reset();
+  std::string report;
+  char piece[1024];
+  ssize_t got;
+  while ((got = read(reader.get(), piece, sizeof(piece))) > 0 || (got < 0 && errno == EINTR)) {
+    if (got > 0) report.append(piece, got);
+  }
+  if (report == kReady) return holder;
+  waitpid(holder, nullptr, 0);
+  return absl::UnimplementedError(
+      report.empty() ? absl::StrCat("the process that was to hold ", options.name, " was killed")
+                     : report);
+}
+
+int EnterNode(pid_t holder) {
+  char folder[PATH_MAX];
+  const bool has_folder = getcwd(folder, sizeof(folder)) != nullptr;
+  const int pidfd = PidfdOpen(holder);
+  if (pidfd < 0) return errno;
+  const int error = setns(pidfd, kNamespaces) != 0 ? errno : 0;
+  close(pidfd);
+  // Entering a namespace of mounts leads to its root.
+  if (error == 0 && has_folder && chdir(folder) != 0) return errno;
+  return error;
+}
+
+absl::Status InNetworkOf(pid_t holder, absl::FunctionRef<absl::Status()> work) {
+  UniqueFd home(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  UniqueFd there(PidfdOpen(holder));
+  if (!home.valid() || !there.valid() || setns(there.get(), CLONE_NEWNET) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot enter the network of process ", holder));
+  absl::Status status = work();
+  MCCS_CHECK(setns(home.get(), CLONE_NEWNET) == 0);
+  return status;
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,39 @@
+#include "lab/link_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/lab/small_fabric.h"
+
+namespace mccs::lab {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Found(const Topology& topology, const std::vector<std::string>& words) {
+  absl::StatusOr<LinkId> link = FindLinkByWords(topology, words);
+  return link.ok() ? topology.link(*link).name : std::string(link.status().message());
+}
+
+TEST(LinkNames, AreItsOwnOrItsTwoEndsInAnyOrder) {
+  const Topology topology = SmallTopology();
+  EXPECT_EQ(Found(topology, {"leaf0-spine1"}), "leaf0-spine1");
+  EXPECT_EQ(Found(topology, {"leaf0", "spine1"}), "leaf0-spine1");
+  EXPECT_EQ(Found(topology, {"spine1", "leaf0"}), "leaf0-spine1");
+  EXPECT_EQ(Found(topology, {"leaf0", "h1/nic1"}), "h1/nic1-leaf0");
+  EXPECT_EQ(Found(topology, {"h2", "leaf1"}), "h2/nic0-leaf1");
+}
+
+TEST(LinkNames, SeveralLinksAreAskedBack) {
+  EXPECT_THAT(Found(SmallTopology(), {"h1", "leaf0"}),
+              HasSubstr("name one of h1/nic0-leaf0, h1/nic1-leaf0"));
+}
+
+TEST(LinkNames, WhatIsNotThereIsSaid) {
+  EXPECT_THAT(Found(SmallTopology(), {"leaf0", "leaf1"}),
+              HasSubstr("no link between 'leaf0' and 'leaf1'"));
+  EXPECT_THAT(Found(SmallTopology(), {"leaf9"}), HasSubstr("no link 'leaf9'"));
+}
+
+}  // namespace
+}  // namespace mccs::lab
