@@ -13,44 +13,30 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
+#include "lab/fabric_plan.h"
 #include "lab/job.h"
+#include "lab/network_support.h"
+#include "lab/node.h"
+#include "lab/placement.h"
 #include "lab/products.h"
 #include "lab/spawn.h"
 #include "lab/status_report.h"
 #include "lab/supervisor.h"
+#include "lab/topology_file.h"
 
 namespace mccs::lab {
 namespace {
 
-absl::StatusOr<LabState> FindLab(const Caller& caller, const std::string& name) {
-  MCCS_RETURN_IF_ERROR(ValidateLabName(name));
-  MCCS_ASSIGN_OR_RETURN(bool held, caller.directories.IsHeld(name));
-  if (!held) {
-    std::string others;
-    for (const std::string& other : caller.directories.HeldNames())
-      absl::StrAppend(&others, " ", other);
-    return absl::NotFoundError(absl::StrCat(
-        "there is no lab '", name, "'; ",
-        others.empty() ? "start one with 'mccs-lab up'" : absl::StrCat("these are up:", others)));
-  }
-  return ReadState(caller.directories.PathsOf(name));
-}
-
-absl::StatusOr<LabState> FindReadyLab(const Caller& caller, const std::string& name) {
-  MCCS_ASSIGN_OR_RETURN(LabState lab, FindLab(caller, name));
-  if (!lab.ready) return absl::UnavailableError(absl::StrCat("lab '", name, "' is still starting"));
-  return lab;
-}
-
 // What a program on that host is started with.
 absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
                                       const std::string& host) {
-  MCCS_RETURN_IF_ERROR(lab.FindHost(host).status());
+  MCCS_ASSIGN_OR_RETURN(const DaemonState* daemon, lab.FindHost(host));
   MCCS_ASSIGN_OR_RETURN(Products products, FindProducts());
   return HostVariables({.host = host,
                         .socket = caller.directories.PathsOf(lab.name).Socket(host),
                         .controller_endpoint = lab.daemons.front().endpoint,
-                        .gpus = lab.size.gpus_per_host},
+                        .gpus = daemon->gpus,
+                        .has_network = lab.has_network()},
                        products.preload, caller.environment);
 }
 
@@ -68,44 +54,86 @@ absl::StatusOr<uint16_t> FreePort(const std::string& address) {
   return ntohs(place.sin_port);
 }
 
-struct Placement {
-  int32_t ranks;
-  int32_t ranks_per_host;
+// Where ranks meet: a free port of the first one's host.
+struct Meeting {
+  std::string address;
+  uint16_t port = 0;
 };
 
-absl::StatusOr<Placement> Place(const LabSize& size, const RunOptions& options) {
-  Placement placement{options.ranks, options.ranks_per_host};
-  if (placement.ranks_per_host == 0) placement.ranks_per_host = size.gpus_per_host;
-  if (placement.ranks_per_host > size.gpus_per_host) {
-    return absl::InvalidArgumentError(absl::StrCat("--ranks-per-host ", placement.ranks_per_host,
-                                                   ": a host of this lab has ", size.gpus_per_host,
-                                                   " GPUs"));
+absl::StatusOr<Meeting> MeetingAt(const LabState& lab, const DaemonState& host) {
+  Meeting meeting{.address = lab.hosts().front().address};
+  if (!lab.has_network()) {
+    MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
+    return meeting;
   }
-  const int32_t most = size.hosts * placement.ranks_per_host;
-  if (placement.ranks == 0) placement.ranks = most;
-  if (placement.ranks > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--ranks ", placement.ranks, ": this lab takes at most ", most, " (",
-                     size.hosts, " hosts, ", placement.ranks_per_host, " ranks each)"));
+  const auto index = static_cast<int32_t>(&host - lab.hosts().data());
+  meeting.address = ManagementAddressOf(HostId(index));
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host.name));
+  MCCS_RETURN_IF_ERROR(InNetworkOf(node, [&]() -> absl::Status {
+    MCCS_ASSIGN_OR_RETURN(meeting.port, FreePort(meeting.address));
+    return absl::OkStatus();
+  }));
+  return meeting;
+}
+
+// All that `up` needs of the topology file.
+absl::Status ReadTopologyInto(const UpOptions& options, const Environment& environment,
+                              LabPlan* plan) {
+  MCCS_ASSIGN_OR_RETURN(TopologyFile file, ReadTopologyFile(options.topology));
+  if (options.network == kNetworkOfProcesses) {
+    plan->hosts = PlainHostsOf(file.topology);
+    if (plan->hosts.size() <= static_cast<size_t>(kMaxHosts)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(options.topology, " has ", plan->hosts.size(),
+                                                   " hosts; a lab has at most ", kMaxHosts));
   }
-  return placement;
+  MCCS_ASSIGN_OR_RETURN(FabricPlan fabric, PlanFabric(std::move(file.topology)));
+  MCCS_ASSIGN_OR_RETURN(NetworkTools tools,
+                        FindNetworkTools(Get(environment, "PATH") + kAdministratorsFolders));
+  MCCS_RETURN_IF_ERROR(CheckNetworkSupport(tools));
+  plan->hosts = FabricHostsOf(fabric);
+  plan->network = LabNetwork{.fabric = std::move(fabric),
+                             .tools = std::move(tools),
+                             .topology_text = std::move(file.text)};
+  return absl::OkStatus();
+}
+
+std::string DescribeLab(const LabPlan& plan) {
+  std::string text = absl::StrCat("lab '", plan.name, "' is up: ", plan.hosts.size(),
+                                  plan.hosts.size() == 1 ? " host" : " hosts");
+  const int32_t gpus = plan.hosts.front().gpus;
+  const bool are_alike = std::all_of(plan.hosts.begin(), plan.hosts.end(),
+                                     [&](const LabHost& host) { return host.gpus == gpus; });
+  if (are_alike) absl::StrAppend(&text, " with ", gpus, gpus == 1 ? " GPU each" : " GPUs each");
+  if (plan.network) {
+    absl::StrAppend(&text, ", ", plan.network->fabric.topology.switches().size(), " switches, ",
+                    plan.network->fabric.cables.size(), " links");
+  }
+  return text;
 }
 
 }  // namespace
 
-absl::Status Up(const Caller& caller, const std::string& name, LabSize size) {
+absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& options) {
   MCCS_RETURN_IF_ERROR(ValidateLabName(name));
-  LabPlan plan{.name = name, .size = size, .products = {}, .environment = caller.environment};
-  MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
-  std::string longest = caller.directories.PathsOf(name).Socket(HostName(size.hosts - 1));
-  if (longest.size() >= sizeof(sockaddr_un::sun_path)) {
+  LabPlan plan{
+      .name = name, .hosts = {}, .products = {}, .environment = caller.environment, .network = {}};
+  if (!options.topology.empty()) {
+    MCCS_RETURN_IF_ERROR(ReadTopologyInto(options, caller.environment, &plan));
+  } else if (options.network == kNetworkOfProcesses) {
+    plan.hosts = PlainHosts(options.hosts, options.gpus_per_host);
+  } else {
     return absl::InvalidArgumentError(
-        absl::StrCat(longest, " is too long for a socket; choose a shorter --name"));
+        absl::StrCat("--network ", options.network, " takes its links from --topology FILE"));
+  }
+  MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
+  for (const LabHost& host : plan.hosts) {
+    const std::string socket = caller.directories.PathsOf(name).Socket(host.name);
+    if (socket.size() < sizeof(sockaddr_un::sun_path)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(socket, " is too long for a socket; choose a shorter --name"));
   }
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
-  std::cout << "lab '" << name << "' is up: " << size.hosts
-            << (size.hosts == 1 ? " host" : " hosts") << " with " << size.gpus_per_host
-            << (size.gpus_per_host == 1 ? " GPU" : " GPUs") << " each\n";
+  std::cout << DescribeLab(plan) << "\n";
   return absl::OkStatus();
 }
 
@@ -118,30 +146,32 @@ absl::Status Down(const Caller& caller, const std::string& name) {
 
 absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const RunOptions& options) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
-  MCCS_ASSIGN_OR_RETURN(Placement placement, Place(lab.size, options));
+  MCCS_ASSIGN_OR_RETURN(const std::vector<PlacedRank> ranks,
+                        PlaceRanks(lab, {.ranks = options.ranks,
+                                         .ranks_per_host = options.ranks_per_host,
+                                         .hosts = options.hosts}));
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
-  MCCS_ASSIGN_OR_RETURN(uint16_t port, FreePort(HostAddress(0)));
+  MCCS_ASSIGN_OR_RETURN(const Meeting meeting, MeetingAt(lab, *ranks.front().host));
   std::vector<JobProcess> processes;
-  for (int32_t rank = 0; rank < placement.ranks; ++rank) {
-    const int32_t index = rank / placement.ranks_per_host;
-    const std::string host = HostName(index);
-    const int32_t here =
-        std::min(placement.ranks_per_host, placement.ranks - index * placement.ranks_per_host);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::string& host = ranks[rank].host->name;
     MCCS_ASSIGN_OR_RETURN(Variables of_host, VariablesOf(caller, lab, host));
-    Variables of_rank = RankVariables({.rank = rank,
-                                       .world_size = placement.ranks,
-                                       .local_rank = rank % placement.ranks_per_host,
-                                       .local_world_size = here,
-                                       .master_address = HostAddress(0),
-                                       .master_port = port},
+    MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host));
+    Variables of_rank = RankVariables({.rank = static_cast<int32_t>(rank),
+                                       .world_size = static_cast<int32_t>(ranks.size()),
+                                       .local_rank = ranks[rank].local_rank,
+                                       .local_world_size = ranks[rank].local_world_size,
+                                       .master_address = meeting.address,
+                                       .master_port = meeting.port},
                                       caller.environment);
     processes.push_back({.label = absl::StrCat("rank ", rank, " on ", host),
                          .prefix = absl::StrCat("[", rank, "] "),
                          .spawn = {.file = file,
                                    .argv = options.program,
                                    .environment = With(With(caller.environment, of_host), of_rank),
-                                   .host_name = host}});
+                                   .host_name = host,
+                                   .node = node}});
   }
   return Job({.prefixed = true, .grace_ns = options.grace_ns, .supervisor = lab.supervisor_pid})
       .Run(processes);
@@ -150,7 +180,12 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
 absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                          const ExecOptions& options) {
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
-  MCCS_ASSIGN_OR_RETURN(Variables variables, VariablesOf(caller, lab, options.host));
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(options.host));
+  Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
+  // A switch has no daemon, and nobody needs one to look at it.
+  if (!lab.has_network() || lab.FindHost(options.host).ok()) {
+    MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host));
+  }
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));
   JobProcess process{.label = absl::StrCat("the program on ", options.host),
@@ -158,7 +193,8 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                      .spawn = {.file = file,
                                .argv = options.program,
                                .environment = With(caller.environment, variables),
-                               .host_name = options.host}};
+                               .host_name = options.host,
+                               .node = node}};
   return Job({.prefixed = false, .supervisor = lab.supervisor_pid}).Run({process});
 }
 
@@ -166,6 +202,11 @@ absl::Status Env(const Caller& caller, const std::string& name, const std::strin
   MCCS_ASSIGN_OR_RETURN(LabState lab, FindReadyLab(caller, name));
   MCCS_ASSIGN_OR_RETURN(Variables variables, VariablesOf(caller, lab, host));
   std::cout << ExportLines(variables);
+  // The shell that reads this stays where it is.
+  if (lab.has_network()) {
+    std::cout << "# on the network of " << host << " itself: mccs-lab exec --name " << name << " "
+              << host << " -- $SHELL\n";
+  }
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
-// The commands of mccs-lab. Each prints to stdout what it is asked for; main.cc prints errors.
+// The commands of mccs-lab that concern hosts and programs (lab/link_commands.h has those about
+// links). Each prints to stdout what it is asked for; main.cc prints errors.
 #ifndef MCCS_LAB_COMMANDS_H_
 #define MCCS_LAB_COMMANDS_H_
 
@@ -7,31 +8,35 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lab/environment.h"
-#include "lab/lab_directory.h"
-#include "lab/lab_state.h"
+#include "lab/caller.h"
 
 namespace mccs::lab {
 
-// What all commands are given: the caller's world.
-struct Caller {
-  Environment environment;
-  LabDirectories directories;
+inline constexpr char kNetworkOfProcesses[] = "processes";
+inline constexpr char kNetworkOfNamespaces[] = "namespaces";
+
+struct UpOptions {
+  int32_t hosts = 1;
+  int32_t gpus_per_host = 1;
+  std::string topology;  // a file, which stands in for the two above; empty: none
+  std::string network = kNetworkOfProcesses;
 };
 
 struct RunOptions {
-  int32_t ranks = 0;           // 0: one for each GPU
-  int32_t ranks_per_host = 0;  // 0: one for each GPU of a host
+  int32_t ranks = 0;               // 0: one for each GPU
+  int32_t ranks_per_host = 0;      // 0: one for each GPU of a host
+  std::vector<std::string> hosts;  // in the order of their ranks; empty: all
   int64_t grace_ns = 0;
   std::vector<std::string> program;
 };
 
 struct ExecOptions {
-  std::string host;
+  std::string host;  // in a lab with a network also a switch, or the controller
   std::vector<std::string> program;
 };
 
-absl::Status Up(const Caller& caller, const std::string& name, LabSize size);
+// kUnimplemented: the machine does not have what the network takes.
+absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& options);
 absl::Status Down(const Caller& caller, const std::string& name);
 // The exit status for this program. kNotFound and kPermissionDenied from the search for the
 // program.

@@ -27,22 +27,22 @@ absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
 
 }  // namespace
 
-absl::Status WriteControllerFiles(const LabPaths& paths, const DaemonState& controller) {
-  return WriteFolder(paths, controller.name,
-                     absl::StrCat("listen: ", controller.address, ":0\n",
-                                  "state_dir: ", paths.DaemonFolder(controller.name), "\n"));
+absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen) {
+  return WriteFolder(paths, kControllerName,
+                     absl::StrCat("listen: ", listen, "\n",
+                                  "state_dir: ", paths.DaemonFolder(kControllerName), "\n"));
 }
 
-absl::Status WriteHostFiles(const LabPaths& paths, const DaemonState& host, int32_t gpus,
+absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                             const std::string& controller_endpoint) {
   return WriteFolder(paths, host.name,
                      absl::StrCat("host: ", host.name, "\n",                           //
                                   "socket: ", paths.Socket(host.name), "\n",           //
-                                  "listen: ", host.address, ":0\n",                    //
+                                  "listen: ", host.address, ":", host.port, "\n",      //
                                   "state_dir: ", paths.DaemonFolder(host.name), "\n",  //
                                   "controller: ", controller_endpoint, "\n",           //
-                                  "gpus: ", gpus, "\n",                                //
-                                  "position: {pod: p0, rack: r0}\n",                   //
+                                  "gpus: ", host.gpus, "\n",                           //
+                                  "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
                                   "log_level: info\n"));
 }
 

@@ -11,9 +11,9 @@
 
 namespace mccs::lab {
 
-// Make the daemon's folder and its configuration. Both listen on a port that the system chooses.
-absl::Status WriteControllerFiles(const LabPaths& paths, const DaemonState& controller);
-absl::Status WriteHostFiles(const LabPaths& paths, const DaemonState& host, int32_t gpus,
+// Make the daemon's folder and its configuration. `listen`: ADDRESS:PORT.
+absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen);
+absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                             const std::string& controller_endpoint);
 
 // The host:port at which a daemon serves; nothing before it does.

@@ -48,7 +48,7 @@ Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& 
                          {"MCCS_CONTROLLER", facts.controller_endpoint},
                          {"MCCS_EMULATED_GPUS", absl::StrCat(facts.gpus)},
                          {"MCCS_EMULATED_HOST", facts.host}};
-  AddDefault(callers, "GLOO_SOCKET_IFNAME", "lo", &variables);
+  if (!facts.has_network) AddDefault(callers, "GLOO_SOCKET_IFNAME", "lo", &variables);
   return variables;
 }
 

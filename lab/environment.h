@@ -26,11 +26,12 @@ struct HostFacts {
   std::string socket;
   std::string controller_endpoint;
   int32_t gpus = 0;
+  bool has_network = false;  // of its own, where its name leads to its first NIC
 };
 
 // What ties a program to one host of the lab. `preload` goes before what LD_PRELOAD already has.
-// Gloo, which looks for an interface by the host's name, is told of the lab's, unless the caller
-// has named one.
+// Gloo, which looks for an interface by the host's name, is told of the lab's where that name leads
+// nowhere, unless the caller has named one.
 Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& preload,
                         const Environment& callers);
 

@@ -19,12 +19,15 @@ std::string Quoted(const std::string& text) { return absl::StrCat("'", text, "'"
 std::string ToYaml(const LabState& state) {
   std::string yaml =
       absl::StrCat("name: ", Quoted(state.name), "\nsupervisor_pid: ", state.supervisor_pid,
-                   "\nhosts: ", state.size.hosts, "\ngpus: ", state.size.gpus_per_host,
                    "\nready: ", state.ready ? "true" : "false", "\ndaemons:\n");
   for (const DaemonState& daemon : state.daemons) {
     absl::StrAppend(&yaml, "- name: ", Quoted(daemon.name), "\n  address: ", Quoted(daemon.address),
                     "\n  pid: ", daemon.pid, "\n  condition: ", Quoted(daemon.condition),
-                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n");
+                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n  gpus: ", daemon.gpus, "\n");
+  }
+  if (state.has_network()) yaml += "nodes:\n";
+  for (const NodeState& node : state.nodes) {
+    absl::StrAppend(&yaml, "- name: ", Quoted(node.name), "\n  pid: ", node.pid, "\n");
   }
   return yaml;
 }
@@ -44,14 +47,36 @@ absl::StatusOr<const DaemonState*> LabState::Find(std::string_view daemon) const
 
 absl::StatusOr<const DaemonState*> LabState::FindHost(std::string_view host) const {
   if (host == kControllerName) {
-    return absl::InvalidArgumentError("the controller is no host; hosts are h0, h1, …");
+    return absl::InvalidArgumentError("the controller is no host");
   }
   return Find(host);
 }
 
-std::string HostName(int32_t index) { return absl::StrCat("h", index); }
+absl::StatusOr<pid_t> LabState::HolderOf(std::string_view node) const {
+  if (!has_network()) return 0;
+  for (const NodeState& candidate : nodes) {
+    if (candidate.name == node) return candidate.pid;
+  }
+  std::string names = absl::StrJoin(nodes, ", ", [](std::string* out, const NodeState& candidate) {
+    out->append(candidate.name);
+  });
+  return absl::NotFoundError(
+      absl::StrCat("lab '", name, "' has no '", std::string(node), "'; it has ", names));
+}
 
-std::string HostAddress(int32_t index) { return absl::StrCat("127.0.0.", index + 1); }
+std::string PlainAddress(int32_t index) { return absl::StrCat("127.0.0.", index + 1); }
+
+std::vector<LabHost> PlainHosts(int32_t hosts, int32_t gpus_per_host) {
+  std::vector<LabHost> plain;
+  for (int32_t index = 0; index < hosts; ++index) {
+    plain.push_back({.name = absl::StrCat("h", index),
+                     .address = PlainAddress(index),
+                     .gpus = gpus_per_host,
+                     .pod = "p0",
+                     .rack = "r0"});
+  }
+  return plain;
+}
 
 std::string LabPaths::DaemonFolder(std::string_view daemon) const {
   return absl::StrCat(root, "/", std::string(daemon));
@@ -86,8 +111,6 @@ absl::StatusOr<LabState> ReadState(const LabPaths& paths) {
   MCCS_ASSIGN_OR_RETURN(YamlReader yaml, YamlReader::Open(paths.State()));
   yaml.Field("name", &state.name, Need::kRequired);
   yaml.Field("supervisor_pid", &state.supervisor_pid, Need::kRequired);
-  yaml.Field("hosts", &state.size.hosts, Need::kRequired);
-  yaml.Field("gpus", &state.size.gpus_per_host, Need::kRequired);
   yaml.Field("ready", &state.ready, Need::kRequired);
   for (YamlReader& entry : yaml.Children("daemons")) {
     DaemonState& daemon = state.daemons.emplace_back();
@@ -96,6 +119,12 @@ absl::StatusOr<LabState> ReadState(const LabPaths& paths) {
     entry.Field("pid", &daemon.pid, Need::kRequired);
     entry.Field("condition", &daemon.condition, Need::kRequired);
     entry.Field("endpoint", &daemon.endpoint, Need::kRequired);
+    entry.Field("gpus", &daemon.gpus, Need::kRequired);
+  }
+  for (YamlReader& entry : yaml.Children("nodes")) {
+    NodeState& node = state.nodes.emplace_back();
+    entry.Field("name", &node.name, Need::kRequired);
+    entry.Field("pid", &node.pid, Need::kRequired);
   }
   MCCS_RETURN_IF_ERROR(yaml.Finish());
   return state;

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,26 +22,36 @@ inline constexpr int32_t kMaxGpusPerHost = 64;
 // The controller's name among the lab's daemons.
 inline constexpr char kControllerName[] = "controller";
 
-struct LabSize {
-  int32_t hosts = 1;
-  int32_t gpus_per_host = 1;
-
-  int32_t ranks() const { return hosts * gpus_per_host; }
+// What a host is before its daemon runs.
+struct LabHost {
+  std::string name;
+  std::string address;
+  uint16_t port = 0;  // of its daemon; 0: the system chooses
+  int32_t gpus = 1;
+  std::string pod, rack;
 };
 
 struct DaemonState {
-  std::string name;     // "controller", "h0", "h1", …
-  std::string address;  // of its host, in 127.0.0.0/8
+  std::string name;  // "controller", or the host's
+  std::string address;
   int32_t pid = 0;
   std::string condition;  // "starting", "ready", or how it ended
   std::string endpoint;   // host:port, once it is ready
+  int32_t gpus = 0;       // of a host
+};
+
+// A node of a lab with a network (lab/node.h).
+struct NodeState {
+  std::string name;
+  int32_t pid = 0;  // of its holder
 };
 
 struct LabState {
   std::string name;
   int32_t supervisor_pid = 0;
-  LabSize size;
   std::vector<DaemonState> daemons;  // the controller first, then the hosts in order
+  // As FabricPlan has them. Empty: all share the machine's network.
+  std::vector<NodeState> nodes;
 
   // Every daemon has been ready. One that ended later does not change that.
   bool ready = false;
@@ -49,17 +60,31 @@ struct LabState {
   absl::StatusOr<const DaemonState*> Find(std::string_view daemon) const;
   // The same, but the controller is no host.
   absl::StatusOr<const DaemonState*> FindHost(std::string_view host) const;
+
+  std::span<const DaemonState> hosts() const { return std::span(daemons).subspan(1); }
+
+  bool has_network() const { return !nodes.empty(); }
+  // Who holds the node of that name, or kNotFound with the names that there are. 0 where all share
+  // the machine's network.
+  absl::StatusOr<pid_t> HolderOf(std::string_view node) const;
 };
 
-std::string HostName(int32_t index);
-// 127.0.0.1 for host 0 and so on: hosts differ by address, as on a network.
-std::string HostAddress(int32_t index);
+// h0, h1, … on the machine's own network: 127.0.0.1 for host 0 and so on, since hosts differ by
+// address, as on a network.
+std::vector<LabHost> PlainHosts(int32_t hosts, int32_t gpus_per_host);
+std::string PlainAddress(int32_t index);
 
 // Where things lie. A lab is one folder; nothing of it is elsewhere.
 struct LabPaths {
   std::string root;
 
   std::string State() const { return root + "/state.yaml"; }
+  // Of a lab with a network alone: what it was made of, what its nodes see as /etc/hosts, which
+  // rates were changed, and a lock for who changes something.
+  std::string Topology() const { return root + "/topology.yaml"; }
+  std::string HostsFile() const { return root + "/hosts"; }
+  std::string LinkRates() const { return root + "/link_rates.yaml"; }
+  std::string LinkLock() const { return root + "/link.lock"; }
   std::string DaemonFolder(std::string_view daemon) const;
   std::string Socket(std::string_view host) const;
   std::string Config(std::string_view daemon) const;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "lab/commands.h"
+#include "lab/link_commands.h"
 
 namespace mccs::lab {
 namespace {
@@ -17,13 +18,16 @@ namespace {
 constexpr int kExitNotExecutable = 126;
 constexpr int kExitNotFound = 127;
 
+// As automake's tests report what this machine cannot do.
+constexpr int kExitCannotHere = 77;
+
 constexpr char kParentFolder[] = "/tmp";
 
 int Finish(const absl::Status& status) {
   if (status.ok()) return 0;
   std::cout.flush();
   std::fprintf(stderr, "mccs-lab: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return absl::IsUnimplemented(status) ? kExitCannotHere : 1;
 }
 
 int Finish(const absl::StatusOr<int>& exit_status) {
@@ -42,13 +46,18 @@ Caller ReadCaller() {
 int Main(int argc, char** argv) {
   CLI::App app(
       "A cluster on one machine: hosts are mccsd processes with emulated GPUs, programs run on "
-      "them unchanged.",
+      "them unchanged. With a topology file and --network namespaces, hosts and switches are "
+      "network namespaces and links have rates.",
       "mccs-lab");
   app.require_subcommand(1);
   app.footer(
       "mccs-lab up --hosts 2 --gpus 2\n"
       "mccs-lab run -- build/bin/collective_perf --op all\n"
-      "mccs-lab down");
+      "mccs-lab down\n\n"
+      "mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces      # as root\n"
+      "mccs-lab exec h1 -- ping -c 1 h2\n"
+      "mccs-lab link rate leaf0 spine1 20Mbps\n"
+      "mccs-lab links");
   std::string name = "default";
   auto add_name = [&](CLI::App* command) {
     command->add_option("--name", name, "which lab; several can be up at once")
@@ -59,14 +68,27 @@ int Main(int argc, char** argv) {
     command->add_option("PROGRAM", *program, "the program and its arguments")->required();
   };
 
-  LabSize size;
+  UpOptions up_options;
   CLI::App* up = app.add_subcommand("up", "start a lab; returns when all its daemons are ready");
   add_name(up);
-  up->add_option("--hosts", size.hosts, "how many hosts")
-      ->check(CLI::Range(1, kMaxHosts))
-      ->capture_default_str();
-  up->add_option("--gpus", size.gpus_per_host, "emulated GPUs on each host")
-      ->check(CLI::Range(1, kMaxGpusPerHost))
+  CLI::Option* hosts = up->add_option("--hosts", up_options.hosts, "how many hosts")
+                           ->check(CLI::Range(1, kMaxHosts))
+                           ->capture_default_str();
+  CLI::Option* gpus =
+      up->add_option("--gpus", up_options.gpus_per_host, "emulated GPUs on each host")
+          ->check(CLI::Range(1, kMaxGpusPerHost))
+          ->capture_default_str();
+  up->add_option("--topology", up_options.topology,
+                 "file with the hosts, switches and links (kind: Topology)")
+      ->excludes(hosts)
+      ->excludes(gpus);
+  up->add_option("--network", up_options.network,
+                 "processes: all hosts share the network of this machine. namespaces: each host "
+                 "and switch of the topology has a network namespace, each link is a pair of "
+                 "virtual devices with the link's rate, routes are ECMP by the five-tuple or the "
+                 "topology's port rules; needs root, and ends with status 77 where this machine "
+                 "cannot do it")
+      ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces}))
       ->capture_default_str();
 
   RunOptions run_options;
@@ -79,6 +101,10 @@ int Main(int argc, char** argv) {
   run->add_option("--ranks-per-host", run_options.ranks_per_host,
                   "processes on each host (default: one for each GPU)")
       ->check(CLI::PositiveNumber);
+  run->add_option("--hosts", run_options.hosts,
+                  "h2,h1: on these alone, ranks in this order (default: all, in the lab's order)")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   run->add_option("--grace", grace_s, "seconds that the others have to end after one has failed")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
@@ -87,7 +113,9 @@ int Main(int argc, char** argv) {
   ExecOptions exec_options;
   CLI::App* exec = app.add_subcommand("exec", "run one process on one host");
   add_name(exec);
-  exec->add_option("HOST", exec_options.host, "h0, h1, …")->required();
+  exec->add_option("HOST", exec_options.host,
+                   "h0, h1, …; with --network namespaces also a switch, or controller")
+      ->required();
   add_program(exec, &exec_options.program);
 
   std::string daemon;
@@ -106,6 +134,36 @@ int Main(int argc, char** argv) {
   status->add_option("-o,--output", format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
+
+  CLI::App* links = app.add_subcommand(
+      "links",
+      "show the links of a lab with a network: a line for each direction, with the bytes that have "
+      "left its first end");
+  add_name(links);
+  links->add_option("-o,--output", format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  CLI::App* link = app.add_subcommand("link", "change a link of a lab with a network");
+  add_name(link);
+  link->require_subcommand(1)->fallthrough();
+  std::vector<std::string> link_words;
+  auto add_link_command = [&](const char* command, const char* description, int more_words) {
+    CLI::App* added = link->add_subcommand(command, description)->fallthrough();
+    added
+        ->add_option(more_words == 0 ? "LINK" : "LINK RATE", link_words,
+                     more_words == 0
+                         ? "its name, or its two ends: leaf0 spine1, h1/nic0 leaf0"
+                         : "the link as for down, then its rate, each way: leaf0 spine1 "
+                           "50Mbps")
+        ->required()
+        ->expected(1 + more_words, 2 + more_words);
+    return added;
+  };
+  CLI::App* link_down =
+      add_link_command("down", "both ends go down, and the routes change as they would", 0);
+  CLI::App* link_up = add_link_command("up", "it comes back, and so do the routes", 0);
+  CLI::App* link_rate = add_link_command("rate", "give it another rate, each way", 1);
+
   CLI::App* down = app.add_subcommand("down", "end a lab with everything that runs on it");
   add_name(down);
 
@@ -113,13 +171,18 @@ int Main(int argc, char** argv) {
 
   const Caller caller = ReadCaller();
   run_options.grace_ns = static_cast<int64_t>(grace_s * kNsPerSec);
-  if (up->parsed()) return Finish(Up(caller, name, size));
+  if (up->parsed()) return Finish(Up(caller, name, up_options));
   if (run->parsed()) return Finish(Run(caller, name, run_options));
   if (exec->parsed()) return Finish(Exec(caller, name, exec_options));
   if (env->parsed()) return Finish(Env(caller, name, daemon));
   if (logs->parsed()) return Finish(Logs(caller, name, daemon));
   if (status->parsed()) return Finish(ShowStatus(caller, status_name, format == "json"));
-  return Finish(Down(caller, name));
+  if (links->parsed()) return Finish(ShowLinks(caller, name, format == "json"));
+  if (link_down->parsed()) return Finish(SetLinkUp(caller, name, link_words, false));
+  if (link_up->parsed()) return Finish(SetLinkUp(caller, name, link_words, true));
+  if (link_rate->parsed()) return Finish(SetLinkRate(caller, name, link_words));
+  if (down->parsed()) return Finish(Down(caller, name));
+  return 1;
 }
 
 }  // namespace

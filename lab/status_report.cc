@@ -1,29 +1,16 @@
 #include "lab/status_report.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lab/table.h"
 
 namespace mccs::lab {
 namespace {
 
-using Cells = std::vector<std::string>;
-constexpr size_t kColumnGap = 2;
-
-std::string Line(const Cells& cells, const std::vector<size_t>& widths) {
-  std::string line;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    line += cells[i];
-    if (i + 1 < cells.size()) line.append(widths[i] + kColumnGap - cells[i].size(), ' ');
-  }
-  return line + "\n";
-}
-
 std::string DaemonJson(const DaemonState& daemon) {
   return absl::StrCat(R"({"name": ")", daemon.name, R"(", "address": ")", daemon.address,
                       R"(", "pid": )", daemon.pid, R"(, "condition": ")", daemon.condition,
-                      R"(", "endpoint": ")", daemon.endpoint, R"("})");
+                      R"(", "endpoint": ")", daemon.endpoint, R"(", "gpus": )", daemon.gpus, "}");
 }
 
 }  // namespace
@@ -34,18 +21,12 @@ std::string StatusTable(const std::vector<LabState>& labs) {
   for (const LabState& lab : labs) {
     for (const DaemonState& daemon : lab.daemons) {
       bool is_host = daemon.name != kControllerName;
-      rows.push_back({lab.name, daemon.name, is_host ? absl::StrCat(lab.size.gpus_per_host) : "-",
+      rows.push_back({lab.name, daemon.name, is_host ? absl::StrCat(daemon.gpus) : "-",
                       daemon.endpoint.empty() ? "-" : daemon.endpoint,
                       daemon.pid > 0 ? absl::StrCat(daemon.pid) : "-", daemon.condition});
     }
   }
-  std::vector<size_t> widths(rows.front().size(), 0);
-  for (const Cells& cells : rows) {
-    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
-  std::string table;
-  for (const Cells& cells : rows) table += Line(cells, widths);
-  return table;
+  return Table(rows);
 }
 
 // No text needs escapes: names are of LabDirectories' letters, the rest are words and addresses of
@@ -55,11 +36,15 @@ std::string StatusJson(const std::vector<LabState>& labs) {
   for (const LabState& lab : labs) {
     std::vector<std::string> daemons;
     for (const DaemonState& daemon : lab.daemons) daemons.push_back(DaemonJson(daemon));
-    entries.push_back(absl::StrCat(R"({"name": ")", lab.name, R"(", "ready": )",
-                                   lab.ready ? "true" : "false", R"(, "supervisor_pid": )",
-                                   lab.supervisor_pid, R"(, "hosts": )", lab.size.hosts,
-                                   R"(, "gpus_per_host": )", lab.size.gpus_per_host,
-                                   R"(, "daemons": [)", absl::StrJoin(daemons, ", "), "]}"));
+    std::vector<std::string> nodes;
+    for (const NodeState& node : lab.nodes) {
+      nodes.push_back(absl::StrCat(R"({"name": ")", node.name, R"(", "pid": )", node.pid, "}"));
+    }
+    entries.push_back(absl::StrCat(
+        R"({"name": ")", lab.name, R"(", "ready": )", lab.ready ? "true" : "false",
+        R"(, "supervisor_pid": )", lab.supervisor_pid, R"(, "network": ")",
+        lab.has_network() ? "namespaces" : "processes", R"(", "daemons": [)",
+        absl::StrJoin(daemons, ", "), R"(], "nodes": [)", absl::StrJoin(nodes, ", "), "]}"));
   }
   return absl::StrCat("[", absl::StrJoin(entries, ", "), "]\n");
 }

@@ -2,33 +2,46 @@
 //
 //   mccs-lab up ─── keeper ─── warden ─┬─ mccs-controller
 //     (leaves)     (cleans)  (starts)  ├─ mccsd h0
-//                                      └─ mccsd h1 …
+//                                      ├─ mccsd h1 …
+//                                      └─ holders of nodes, in a lab with a network (lab/node.h)
 //
 // The warden starts the daemons, records how they are and stops them in order. The keeper waits for
 // the warden: however that ends, kill -9 included, the keeper kills what descends from it and
 // removes the lab's folder. A keeper that dies takes the warden with it (a death signal), and the
-// warden cleans up. The daemons die with the warden. Only a kill -9 of both leaves a folder, which
-// the next command removes.
+// warden cleans up. The daemons and the nodes die with the warden. Only a kill -9 of both leaves a
+// folder, which the next command removes.
 #ifndef MCCS_LAB_SUPERVISOR_H_
 #define MCCS_LAB_SUPERVISOR_H_
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "lab/environment.h"
+#include "lab/fabric_plan.h"
 #include "lab/lab_directory.h"
 #include "lab/lab_state.h"
+#include "lab/network_tools.h"
 #include "lab/products.h"
 
 namespace mccs::lab {
 
+struct LabNetwork {
+  FabricPlan fabric;
+  NetworkTools tools;
+  std::string topology_text;  // that the fabric was read from
+};
+
 struct LabPlan {
   std::string name;
-  LabSize size;
+  std::vector<LabHost> hosts;
   Products products;
   // Of the daemons.
   Environment environment;
+  // Where each host has a network namespace of its own.
+  std::optional<LabNetwork> network{};
   // A daemon that has not ended this long after SIGTERM is killed.
   int64_t stop_grace_ns = 5 * kNsPerSec;
 };

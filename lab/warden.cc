@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
 #include "lab/daemon_files.h"
+#include "lab/fabric.h"
 #include "lab/spawn.h"
 
 namespace mccs::lab {
@@ -28,34 +30,45 @@ Warden::Warden(const LabPlan& plan, LabPaths paths, pid_t keeper, SignalWatch* s
     : plan_(plan), paths_(std::move(paths)), signals_(*signals) {
   state_.name = plan.name;
   state_.supervisor_pid = keeper;
-  state_.size = plan.size;
-  AddDaemon(kControllerName, HostAddress(0));
-  for (int32_t host = 0; host < plan.size.hosts; ++host) {
-    AddDaemon(HostName(host), HostAddress(host));
-  }
+  AddDaemon(kControllerName,
+            plan.network ? plan.network->fabric.nodes.front().address : PlainAddress(0), 0);
+  for (const LabHost& host : plan.hosts) AddDaemon(host.name, host.address, host.gpus);
 }
 
-void Warden::AddDaemon(std::string name, std::string address) {
+void Warden::AddDaemon(std::string name, std::string address, int32_t gpus) {
   DaemonState& daemon = state_.daemons.emplace_back();
   daemon.name = std::move(name);
   daemon.address = std::move(address);
   daemon.condition = kStarting;
+  daemon.gpus = gpus;
 }
 
 absl::Status Warden::Start() {
   MCCS_RETURN_IF_ERROR(WriteState(paths_, state_));
+  MCCS_RETURN_IF_ERROR(StartNetwork());
   DaemonState& controller = state_.daemons.front();
-  MCCS_RETURN_IF_ERROR(WriteControllerFiles(paths_, controller));
+  MCCS_RETURN_IF_ERROR(WriteControllerFiles(
+      paths_, absl::StrCat(controller.address, ":", plan_.network ? kControllerPort : 0)));
   MCCS_RETURN_IF_ERROR(StartDaemon(&controller, plan_.products.controller));
   MCCS_RETURN_IF_ERROR(AwaitReady(0, 1));
   for (size_t i = 1; i < state_.daemons.size(); ++i) {
-    MCCS_RETURN_IF_ERROR(
-        WriteHostFiles(paths_, state_.daemons[i], plan_.size.gpus_per_host, controller.endpoint));
+    MCCS_RETURN_IF_ERROR(WriteHostFiles(paths_, plan_.hosts[i - 1], controller.endpoint));
     MCCS_RETURN_IF_ERROR(StartDaemon(&state_.daemons[i], plan_.products.mccsd));
   }
   MCCS_RETURN_IF_ERROR(AwaitReady(1, state_.daemons.size()));
   state_.ready = true;
   return WriteState(paths_, state_);
+}
+
+absl::Status Warden::StartNetwork() {
+  if (!plan_.network) return absl::OkStatus();
+  std::ofstream topology(paths_.Topology());
+  topology << plan_.network->topology_text << std::flush;
+  if (!topology)
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths_.Topology()));
+  MCCS_ASSIGN_OR_RETURN(state_.nodes,
+                        BuildFabric(plan_.network->fabric, plan_.network->tools, paths_));
+  return absl::OkStatus();
 }
 
 absl::Status Warden::StartDaemon(DaemonState* daemon, const std::string& program) {
@@ -66,7 +79,8 @@ absl::Status Warden::StartDaemon(DaemonState* daemon, const std::string& program
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths_.Log(daemon->name)));
   }
   Variables changes = {{"MCCS_EMULATED_HOST", daemon->name},
-                       {"MCCS_EMULATED_GPUS", absl::StrCat(plan_.size.gpus_per_host)}};
+                       {"MCCS_EMULATED_GPUS", absl::StrCat(daemon->gpus)}};
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, state_.HolderOf(daemon->name));
   MCCS_ASSIGN_OR_RETURN(daemon->pid,
                         Spawn({.file = program,
                                .argv = {program, "--config", paths_.Config(daemon->name)},
@@ -75,6 +89,7 @@ absl::Status Warden::StartDaemon(DaemonState* daemon, const std::string& program
                                .output = log.get(),
                                .error = log.get(),
                                .own_group = true,
+                               .node = node,
                                .death_signal = SIGKILL}));
   return absl::OkStatus();
 }
@@ -112,6 +127,7 @@ void Warden::Watch() {
 void Warden::Stop() {
   StopDaemons(1, state_.daemons.size());
   StopDaemons(0, 1);
+  for (const NodeState& node : state_.nodes) kill(node.pid, SIGKILL);
 }
 
 void Warden::StopDaemons(size_t first, size_t last) {

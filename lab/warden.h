@@ -19,18 +19,20 @@ class Warden {
   // REQUIRES: the lab's folder exists and is held by this process.
   Warden(const LabPlan& plan, LabPaths paths, pid_t keeper, SignalWatch* signals);
 
-  // Starts the controller, then all hosts, and returns when all are ready. kCancelled: told to
+  // Lays the network, where there is one, starts the controller, then all hosts, and returns when
+  // all are ready. kCancelled: told to
   // stop.
   absl::Status Start();
 
   // Keeps the record of the daemons true until a signal says stop.
   void Watch();
 
-  // Stops the hosts, then the controller: politely, then by force.
+  // Stops the hosts, then the controller: politely, then by force. Then the network goes.
   void Stop();
 
  private:
-  void AddDaemon(std::string name, std::string address);
+  void AddDaemon(std::string name, std::string address, int32_t gpus);
+  absl::Status StartNetwork();
   absl::Status StartDaemon(DaemonState* daemon, const std::string& program);
   // Ranges of state_.daemons, the last excluded.
   absl::Status AwaitReady(size_t first, size_t last);

@@ -12,8 +12,11 @@ using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-const HostFacts kFacts{
-    .host = "h1", .socket = "/x/mccsd.sock", .controller_endpoint = "127.0.0.1:9", .gpus = 3};
+const HostFacts kFacts{.host = "h1",
+                       .socket = "/x/mccsd.sock",
+                       .controller_endpoint = "127.0.0.1:9",
+                       .gpus = 3,
+                       .has_network = false};
 
 TEST(Environment, WhatTheCallerSetPassesThrough) {
   EXPECT_THAT(With({"A=1", "B=2"}, {{"C", "3"}}), UnorderedElementsAre("A=1", "B=2", "C=3"));
@@ -46,6 +49,12 @@ TEST(HostVariables, NameTheHostsSocketControllerAndGpus) {
 TEST(HostVariables, LeaveTheCallersInterfaceForGloo) {
   EXPECT_THAT(HostVariables(kFacts, {}, {"GLOO_SOCKET_IFNAME=eth0"}),
               Not(Contains(Pair("GLOO_SOCKET_IFNAME", _))));
+}
+
+TEST(HostVariables, LeaveGlooToTheHostsNameWhereThatLeadsToItsNic) {
+  HostFacts facts = kFacts;
+  facts.has_network = true;
+  EXPECT_THAT(HostVariables(facts, {}, {}), Not(Contains(Pair("GLOO_SOCKET_IFNAME", _))));
 }
 
 TEST(RankVariables, AreTorchruns) {

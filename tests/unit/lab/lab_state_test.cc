@@ -16,11 +16,10 @@ LabState TwoHosts() {
   LabState state;
   state.name = "007";  // must not come back as a number
   state.supervisor_pid = 12;
-  state.size = {.hosts = 2, .gpus_per_host = 4};
   state.ready = true;
-  state.daemons = {{"controller", "127.0.0.1", 13, "ready", "127.0.0.1:1"},
-                   {"h0", "127.0.0.1", 14, "ready", "127.0.0.1:2"},
-                   {"h1", "127.0.0.2", 0, "killed by signal 9", ""}};
+  state.daemons = {{"controller", "127.0.0.1", 13, "ready", "127.0.0.1:1", 0},
+                   {"h0", "127.0.0.1", 14, "ready", "127.0.0.1:2", 4},
+                   {"h1", "127.0.0.2", 0, "killed by signal 9", "", 3}};
   return state;
 }
 
@@ -32,13 +31,31 @@ TEST(LabState, ReadsBackWhatWasWritten) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->name, "007");
   EXPECT_EQ(read->supervisor_pid, 12);
-  EXPECT_EQ(read->size.ranks(), 8);
+  ASSERT_EQ(read->hosts().size(), 2u);
+  EXPECT_EQ(read->hosts()[0].gpus, 4);
+  EXPECT_EQ(read->hosts()[1].gpus, 3);
+  EXPECT_FALSE(read->has_network());
   EXPECT_TRUE(read->ready);
   ASSERT_EQ(read->daemons.size(), 3u);
   EXPECT_EQ(read->daemons[2].name, "h1");
   EXPECT_EQ(read->daemons[2].address, "127.0.0.2");
   EXPECT_EQ(read->daemons[2].condition, "killed by signal 9");
   EXPECT_EQ(read->daemons[2].endpoint, "");
+}
+
+TEST(LabState, KnowsWhoHoldsANode) {
+  TemporaryFolder folder;
+  LabPaths paths{folder.path()};
+  LabState state = TwoHosts();
+  EXPECT_EQ(state.HolderOf("h1").value(), 0);
+  state.nodes = {{"controller", 20}, {"leaf0", 21}};
+  ASSERT_TRUE(WriteState(paths, state).ok());
+  absl::StatusOr<LabState> read = ReadState(paths);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(read->has_network());
+  EXPECT_EQ(read->HolderOf("leaf0").value(), 21);
+  EXPECT_THAT(std::string(read->HolderOf("leaf7").status().message()),
+              HasSubstr("has no 'leaf7'; it has controller, leaf0"));
 }
 
 TEST(LabState, ADamagedRecordIsAnErrorWithItsPlace) {

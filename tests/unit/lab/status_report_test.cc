@@ -1,5 +1,6 @@
 #include "lab/status_report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace mccs::lab {
@@ -9,10 +10,9 @@ std::vector<LabState> OneLab() {
   LabState lab;
   lab.name = "a";
   lab.supervisor_pid = 5;
-  lab.size = {.hosts = 1, .gpus_per_host = 2};
   lab.ready = true;
-  lab.daemons = {{"controller", "127.0.0.1", 6, "ready", "127.0.0.1:40000"},
-                 {"h0", "127.0.0.1", 0, "exited with status 1", ""}};
+  lab.daemons = {{"controller", "127.0.0.1", 6, "ready", "127.0.0.1:40000", 0},
+                 {"h0", "127.0.0.1", 0, "exited with status 1", "", 2}};
   return {lab};
 }
 
@@ -27,14 +27,21 @@ TEST(StatusTable, SaysThatThereAreNoLabs) { EXPECT_EQ(StatusTable({}), "no labs\
 
 TEST(StatusJson, IsOneListOfLabs) {
   EXPECT_EQ(StatusJson({}), "[]\n");
-  EXPECT_EQ(
-      StatusJson(OneLab()),
-      R"([{"name": "a", "ready": true, "supervisor_pid": 5, "hosts": 1, "gpus_per_host": 2, "daemons": [)"
-      R"({"name": "controller", "address": "127.0.0.1", "pid": 6, "condition": "ready", )"
-      R"("endpoint": "127.0.0.1:40000"}, )"
-      R"({"name": "h0", "address": "127.0.0.1", "pid": 0, "condition": "exited with status 1", )"
-      R"("endpoint": ""}]}])"
-      "\n");
+  std::vector<LabState> labs = OneLab();
+  EXPECT_EQ(StatusJson(labs),
+            R"([{"name": "a", "ready": true, "supervisor_pid": 5, "network": "processes", )"
+            R"("daemons": [{"name": "controller", "address": "127.0.0.1", "pid": 6, )"
+            R"("condition": "ready", "endpoint": "127.0.0.1:40000", "gpus": 0}, )"
+            R"({"name": "h0", "address": "127.0.0.1", "pid": 0, )"
+            R"("condition": "exited with status 1", "endpoint": "", "gpus": 2}], "nodes": []}])"
+            "\n");
+}
+
+TEST(StatusJson, NamesTheHoldersOfNodes) {
+  std::vector<LabState> labs = OneLab();
+  labs[0].nodes = {{"controller", 7}, {"leaf0", 8}};
+  EXPECT_THAT(StatusJson(labs), testing::HasSubstr(R"("nodes": [{"name": "controller", "pid": 7}, )"
+                                                   R"({"name": "leaf0", "pid": 8}]}])"));
 }
 
 }  // namespace

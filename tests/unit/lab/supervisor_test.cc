@@ -47,9 +47,10 @@ class SupervisorTest : public testing::Test {
  protected:
   LabPlan Plan(Environment environment = {}) {
     return {.name = "t",
-            .size = {.hosts = 2, .gpus_per_host = 2},
+            .hosts = PlainHosts(2, 2),
             .products = {.lab = "", .mccsd = FAKE_DAEMON, .controller = FAKE_DAEMON, .preload = {}},
             .environment = std::move(environment),
+            .network = {},
             .stop_grace_ns = 200 * kNsPerMs};
   }
 

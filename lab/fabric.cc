@@ -1,0 +1,133 @@
+#include "lab/fabric.h"
+
+#include <net/if.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "lab/fabric_devices.h"
+#include "lab/fabric_routes.h"
+#include "lab/node.h"
+
+namespace mccs::lab {
+namespace {
+
+// The lines that `lines_for` has for a node, in that node, for all nodes.
+template <typename LinesFor>
+absl::Status RunInEach(const FabricPlan& plan, const std::string& tool,
+                       const std::vector<NodeState>& nodes, LinesFor lines_for) {
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    absl::Status status = RunBatch(tool, lines_for(NodeId(static_cast<int32_t>(i))), nodes[i].pid);
+    if (!status.ok())
+      return absl::InternalError(absl::StrCat("in ", nodes[i].name, ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetRoutes(const FabricPlan& plan, const NetworkTools& tools,
+                       const std::vector<NodeState>& nodes, std::vector<bool> down) {
+  FabricRoutes routes(plan, std::move(down));
+  return RunInEach(plan, tools.ip, nodes, [&](NodeId node) { return routes.LinesFor(node); });
+}
+
+// In the nodes alone whose routes differ; in all where nothing has changed, since somebody may have
+// taken a device down by hand.
+absl::Status ChangeRoutes(const FabricPlan& plan, const NetworkTools& tools,
+                          const std::vector<NodeState>& nodes, const std::vector<bool>& before,
+                          const std::vector<bool>& after) {
+  if (before == after) return SetRoutes(plan, tools, nodes, after);
+  FabricRoutes old_routes(plan, before);
+  FabricRoutes new_routes(plan, after);
+  return RunInEach(plan, tools.ip, nodes, [&](NodeId node) {
+    const std::string lines = new_routes.LinesFor(node);
+    return lines == old_routes.LinesFor(node) ? "" : lines;
+  });
+}
+
+// What the kernel shows of a device in another node, without entering it.
+absl::StatusOr<std::string> ReadDeviceFile(pid_t holder, const CableEnd& end,
+                                           const std::string& name) {
+  const std::string path =
+      absl::StrCat("/proc/", holder, "/root/sys/class/net/", end.device, "/", name);
+  std::ifstream file(path);
+  std::string word;
+  if (file >> word) return word;
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+}
+
+absl::StatusOr<bool> IsUp(pid_t holder, const CableEnd& end) {
+  MCCS_ASSIGN_OR_RETURN(const std::string flags, ReadDeviceFile(holder, end, "flags"));
+  return (std::stoul(flags, nullptr, 16) & IFF_UP) != 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
+                                                   const NetworkTools& tools,
+                                                   const LabPaths& paths) {
+  std::ofstream hosts(paths.HostsFile());
+  hosts << HostsFile(plan) << std::flush;
+  if (!hosts) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths.HostsFile()));
+  std::vector<NodeState> nodes;
+  std::vector<int32_t> pids;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const std::string& name = plan.nodes[i].name;
+    MCCS_ASSIGN_OR_RETURN(pid_t pid,
+                          StartNode({.name = name,
+                                     .sysctls = SysctlsOf(plan, NodeId(static_cast<int32_t>(i))),
+                                     .hosts_file = paths.HostsFile()}));
+    nodes.push_back({.name = name, .pid = pid});
+    pids.push_back(pid);
+  }
+  // In a node too, so that the machine's own network is left alone.
+  MCCS_RETURN_IF_ERROR(RunBatch(tools.ip, CableLines(plan, pids), pids.front()));
+  MCCS_RETURN_IF_ERROR(RunInEach(plan, tools.ip, nodes, [&](NodeId node) {
+    return DeviceLines(plan, node) + RuleLines(plan, node);
+  }));
+  MCCS_RETURN_IF_ERROR(
+      RunInEach(plan, tools.tc, nodes, [&](NodeId node) { return RateLines(plan, node); }));
+  MCCS_RETURN_IF_ERROR(SetRoutes(plan, tools, nodes, {}));
+  return nodes;
+}
+
+absl::StatusOr<Fabric::Port> Fabric::Look(ArcId arc) const {
+  const CableEnd& tail = plan_.Tail(arc);
+  MCCS_ASSIGN_OR_RETURN(const std::string bytes,
+                        ReadDeviceFile(Holder(tail.node), tail, "statistics/tx_bytes"));
+  MCCS_ASSIGN_OR_RETURN(const bool is_up, IsUp(Holder(tail.node), tail));
+  return Port{.bytes = std::stoull(bytes), .is_up = is_up};
+}
+
+absl::StatusOr<std::vector<bool>> Fabric::DownLinks() const {
+  std::vector<bool> down;
+  for (const Cable& cable : plan_.cables) {
+    MCCS_ASSIGN_OR_RETURN(const bool a_is_up, IsUp(Holder(cable.a.node), cable.a));
+    MCCS_ASSIGN_OR_RETURN(const bool b_is_up, IsUp(Holder(cable.b.node), cable.b));
+    down.push_back(!a_is_up || !b_is_up);
+  }
+  return down;
+}
+
+absl::Status Fabric::SetUp(LinkId link, bool up) const {
+  const Cable& cable = plan_.cables[link.value()];
+  MCCS_ASSIGN_OR_RETURN(const std::vector<bool> before, DownLinks());
+  for (const CableEnd* end : {&cable.a, &cable.b}) {
+    MCCS_RETURN_IF_ERROR(
+        RunBatch(tools_.ip, absl::StrCat("link set dev ", end->device, up ? " up" : " down", "\n"),
+                 Holder(end->node)));
+  }
+  MCCS_ASSIGN_OR_RETURN(const std::vector<bool> after, DownLinks());
+  return ChangeRoutes(plan_, tools_, nodes_, before, after);
+}
+
+absl::Status Fabric::SetRate(LinkId link, uint64_t rate_bps) const {
+  const Cable& cable = plan_.cables[link.value()];
+  for (const CableEnd* end : {&cable.a, &cable.b}) {
+    MCCS_RETURN_IF_ERROR(RunBatch(tools_.tc, RateLine(*end, rate_bps), Holder(end->node)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs::lab

@@ -1,0 +1,32 @@
+// Which rank of a job runs on which host.
+#ifndef MCCS_LAB_PLACEMENT_H_
+#define MCCS_LAB_PLACEMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lab/lab_state.h"
+
+namespace mccs::lab {
+
+struct PlacedRank {
+  const DaemonState* host = nullptr;  // LIFETIME: that of the lab's record
+  int32_t local_rank = 0;
+  int32_t local_world_size = 0;
+};
+
+struct PlacementOptions {
+  int32_t ranks = 0;               // in all; 0: as many as there is room for
+  int32_t ranks_per_host = 0;      // 0: one for each GPU of the host
+  std::vector<std::string> hosts;  // in this order; empty: all, in the lab's
+};
+
+// By rank: host after host is filled. kInvalidArgument, kNotFound: there is no such room or host.
+absl::StatusOr<std::vector<PlacedRank>> PlaceRanks(const LabState& lab,
+                                                   const PlacementOptions& options);
+
+}  // namespace mccs::lab
+
+#endif  // MCCS_LAB_PLACEMENT_H_
