@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""TCP flows with chosen ports, for tests of networks.
+
+flow.py receive ADDRESS PORT                    takes all that comes, for ever; prints "ready" first
+flow.py send FROM FROM_PORT TO TO_PORT BYTES    sends, waits until all has been taken, prints the seconds; 0: for ever
+flow.py meet FROM PORT TO…                      a short flow to each
+"""
+import socket
+import sys
+import threading
+import time
+
+PIECE = bytes(1 << 16)
+
+
+def take_all(connection):
+    with connection:
+        try:
+            while connection.recv(len(PIECE)):
+                pass
+            connection.send(b".")
+        except OSError:
+            pass  # the sender was killed
+
+
+def receive(address, port):
+    with socket.create_server((address, int(port)), backlog=64) as server:
+        print("ready", flush=True)
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=take_all, args=(connection,), daemon=True).start()
+
+
+def send(from_address, from_port, address, port, count):
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.bind((from_address, int(from_port)))
+        connection.connect((address, int(port)))
+        start = time.monotonic()
+        left = int(count) or 1 << 62
+        while left > 0:
+            left -= connection.send(PIECE[:left] if left < len(PIECE) else PIECE)
+        connection.shutdown(socket.SHUT_WR)
+        if connection.recv(1) != b".":
+            sys.exit("the receiver is gone")
+        print(time.monotonic() - start)
+
+
+def meet(from_address, port, *addresses):
+    for address in addresses:
+        with socket.create_connection((address, int(port)), source_address=(from_address, 0)) as connection:
+            connection.shutdown(socket.SHUT_WR)
+            if connection.recv(1) != b".":
+                sys.exit(f"{address} does not answer")
+
+
+if __name__ == "__main__":
+    {"receive": receive, "send": send, "meet": meet}[sys.argv[1]](*sys.argv[2:])
