@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -97,6 +98,13 @@ absl::Status ReadTopologyInto(const UpOptions& options, const Environment& envir
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ReadWhole(const std::string& path) {
+  std::ifstream file(path);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  return text;
+}
+
 std::string DescribeLab(const LabPlan& plan) {
   std::string text = absl::StrCat("lab '", plan.name, "' is up: ", plan.hosts.size(),
                                   plan.hosts.size() == 1 ? " host" : " hosts");
@@ -124,6 +132,9 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("--network ", options.network, " takes its links from --topology FILE"));
+  }
+  if (!options.mccsd_config.empty()) {
+    MCCS_ASSIGN_OR_RETURN(plan.mccsd_config, ReadWhole(options.mccsd_config));
   }
   MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
   for (const LabHost& host : plan.hosts) {

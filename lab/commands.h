@@ -20,6 +20,7 @@ struct UpOptions {
   int32_t gpus_per_host = 1;
   std::string topology;  // a file, which stands in for the two above; empty: none
   std::string network = kNetworkOfProcesses;
+  std::string mccsd_config;  // a file of YAML for every host's daemon; empty: none
 };
 
 struct RunOptions {

@@ -34,7 +34,7 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
 }
 
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
-                            const std::string& controller_endpoint) {
+                            const std::string& controller_endpoint, const std::string& more) {
   return WriteFolder(paths, host.name,
                      absl::StrCat("host: ", host.name, "\n",                           //
                                   "socket: ", paths.Socket(host.name), "\n",           //
@@ -43,7 +43,7 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                                   "controller: ", controller_endpoint, "\n",           //
                                   "gpus: ", host.gpus, "\n",                           //
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
-                                  "log_level: info\n"));
+                                  "log_level: info\n", more));
 }
 
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon) {

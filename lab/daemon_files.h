@@ -13,8 +13,9 @@ namespace mccs::lab {
 
 // Make the daemon's folder and its configuration. `listen`: ADDRESS:PORT.
 absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen);
+// `more`: lines of YAML for the host's configuration, with other keys than the lab's own.
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
-                            const std::string& controller_endpoint);
+                            const std::string& controller_endpoint, const std::string& more);
 
 // The host:port at which a daemon serves; nothing before it does.
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon);

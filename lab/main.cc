@@ -90,6 +90,9 @@ int Main(int argc, char** argv) {
                  "cannot do it")
       ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces}))
       ->capture_default_str();
+  up->add_option("--mccsd-config", up_options.mccsd_config,
+                 "YAML for the configuration of every mccsd (lanes, algorithms, …)")
+      ->check(CLI::ExistingFile);
 
   RunOptions run_options;
   double grace_s = 5;

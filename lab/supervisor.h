@@ -37,6 +37,7 @@ struct LabNetwork {
 struct LabPlan {
   std::string name;
   std::vector<LabHost> hosts;
+  std::string mccsd_config{};  // lines of YAML for every host's daemon
   Products products;
   // Of the daemons.
   Environment environment;

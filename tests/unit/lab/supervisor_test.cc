@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/lab/temporary_folder.h"
@@ -89,6 +90,18 @@ TEST_F(SupervisorTest, DownLeavesNothing) {
   EXPECT_TRUE(StopLab("t", directories_).ok());
   ExpectNothingLeft(processes);
   EXPECT_EQ(StopLab("t", directories_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(SupervisorTest, WhatTheCallerSaysOfEveryMccsdIsInEachConfiguration) {
+  LabPlan plan = Plan();
+  plan.mccsd_config = "lanes:\n  channels: 3\n";
+  ASSERT_TRUE(StartLab(plan, directories_).ok());
+  for (const char* host : {"h0", "h1"}) {
+    std::ifstream file(paths_.Config(host));
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(text, HasSubstr("\nlog_level: info\nlanes:\n  channels: 3\n"));
+  }
+  EXPECT_TRUE(StopLab("t", directories_).ok());
 }
 
 TEST_F(SupervisorTest, ADaemonThatIgnoresSigtermIsKilled) {
