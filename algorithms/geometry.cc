@@ -10,16 +10,26 @@ namespace {
 constexpr uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 constexpr uint64_t AlignUp(uint64_t a, uint64_t unit) { return CeilDiv(a, unit) * unit; }
 
-// Elements of a slice, per piece, for the longest share of a channel. A multiple of `unit`.
-uint64_t SliceElements(const Plan& plan, uint64_t share, uint64_t unit, uint32_t slot_bytes) {
+// Bounds of a slice's length, in elements per piece: multiples of `unit`.
+struct SliceBounds {
+  uint64_t least = 0;  // that is worth a slice of its own
+  uint64_t most = 0;   // that fits a slot
+};
+
+SliceBounds BoundsOf(const Plan& plan, uint64_t unit, uint32_t slot_bytes) {
   const uint64_t pieces = static_cast<uint64_t>(plan.max_pieces);
   uint64_t limit_bytes = slot_bytes / pieces;
   if (!plan.crosses_hosts) limit_bytes = std::min(limit_bytes, kLocalSliceBytes);
-  const uint64_t limit = limit_bytes / kCutBytes * unit;
-  MCCS_CHECK(limit > 0);
-  const uint64_t floor = std::max<uint64_t>(1, kMinSliceBytes / pieces / kCutBytes) * unit;
-  const uint64_t aimed = std::max(floor, AlignUp(CeilDiv(share, kAimedRounds), unit));
-  const uint64_t rounds = CeilDiv(share, std::min(limit, aimed));
+  const uint64_t most = limit_bytes / kCutBytes * unit;
+  MCCS_CHECK(most > 0);
+  const uint64_t least = std::max<uint64_t>(1, kMinSliceBytes / pieces / kCutBytes) * unit;
+  return {.least = std::min(least, most), .most = most};
+}
+
+// Of a slice, for the longest share of a channel.
+uint64_t SliceElements(const SliceBounds& bounds, uint64_t share, uint64_t unit) {
+  const uint64_t aimed = std::max(bounds.least, AlignUp(CeilDiv(share, kAimedRounds), unit));
+  const uint64_t rounds = CeilDiv(share, std::min(bounds.most, aimed));
   return AlignUp(CeilDiv(share, std::max<uint64_t>(rounds, 1)), unit);
 }
 
@@ -32,8 +42,10 @@ Geometry::Geometry(const Plan& plan, DataType type, uint64_t count, uint32_t slo
   total_ = plan.count_spans_blocks ? count : count * blocks;
   block_elements_ = cut ? AlignUp(CeilDiv(count, blocks), unit) : count;
   const uint64_t longest = BlockLength(0);
-  channel_elements_ = AlignUp(CeilDiv(longest, std::max<size_t>(plan.programs.size(), 1)), unit);
-  slice_elements_ = SliceElements(plan, std::min(longest, channel_elements_), unit, slot_bytes);
+  const SliceBounds bounds = BoundsOf(plan, unit, slot_bytes);
+  const uint64_t channels = std::min<uint64_t>(plan.programs.size(), longest / bounds.least);
+  channel_elements_ = AlignUp(CeilDiv(longest, std::max<uint64_t>(channels, 1)), unit);
+  slice_elements_ = SliceElements(bounds, std::min(longest, channel_elements_), unit);
 }
 
 uint64_t Geometry::rounds(ChannelId channel) const {

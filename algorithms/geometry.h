@@ -1,18 +1,19 @@
 // Where the slices of a plan lie for one count: a pure function of the call's signature and the
 // lane's shape, so every host cuts alike.
 //
-// Blocks of a buffer that is cut (all-reduce), the channels' shares of a block and the slices begin
-// at multiples of 64 bytes from the start of what they are cut from: a cache line, and every vector
-// of every element type, belongs to one of them only. The last block, share and slice take what is
-// left, which may be nothing: a tiny buffer is all in block 0 on channel 0.
+// Blocks of a buffer that is cut (all-reduce, trees), the channels' shares of a block and the
+// slices begin at multiples of 64 bytes from the start of what they are cut from: a cache line, and
+// every vector of every element type, belongs to one of them only. The last block, share and slice
+// take what is left, which may be nothing: a tiny buffer is all in block 0.
 //
 // How long a slice is. At most what a slot holds of each piece (one host: kLocalSliceBytes, so that
 // the operands of a combine stay in a core's second-level cache and several workers share a large
 // buffer, and slot_bytes if that is less). Shorter, if need be, so that a channel has kAimedRounds
 // rounds: while the first slice fills the pipeline, or the last leaves it, hops wait; with n rounds
 // that is about 1/n of the time. But not below kMinSliceBytes for all pieces together, where the
-// fixed cost of a slice (some µs on a socket) is no longer small beside its transfer. Slices of a
-// channel are equally long but for the last, so no dwarf ends the row.
+// fixed cost of a slice (some µs on a socket) is no longer small beside its transfer: a block is
+// shared by as many channels as get a slice of that length each. Slices of a channel are equally
+// long but for the last, so no dwarf ends the row.
 #ifndef MCCS_ALGORITHMS_GEOMETRY_H_
 #define MCCS_ALGORITHMS_GEOMETRY_H_
 

@@ -83,6 +83,21 @@ TEST(Geometry, ATinyAllReduceIsAllInBlockZeroOnChannelZero) {
   EXPECT_EQ(geometry.Slice(ChannelId(0), 0, 1).count, 0u);
 }
 
+TEST(Geometry, SmallBlocksKeepToAsManyChannelsAsGetASliceEach) {
+  const Plan plan = MakePlan(OpKind::kBroadcast, {1, 1}, 4);
+  const auto channels = [&](uint64_t bytes) {
+    const Geometry geometry(plan, DataType::kInt8, bytes, kSlotBytes);
+    int used = 0;
+    for (int c = 0; c < 4; ++c) used += geometry.rounds(ChannelId(c)) > 0;
+    return used;
+  };
+  EXPECT_EQ(channels(1), 1);
+  EXPECT_EQ(channels(2 * kMinSliceBytes - 1), 1);
+  EXPECT_EQ(channels(2 * kMinSliceBytes), 2);
+  EXPECT_EQ(channels(4 * kMinSliceBytes), 4);
+  EXPECT_EQ(channels(100 * kMinSliceBytes), 4);
+}
+
 TEST(Geometry, AMediumBufferStillFillsThePipeline) {
   const Plan plan = MakePlan(OpKind::kAllReduce, {1, 1});
   for (uint64_t bytes = 2 * kAimedRounds * kMinSliceBytes; bytes <= 64 << 20; bytes *= 2) {
