@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "algorithms/binary_tree.h"
+#include "algorithms/direct_all_reduce.h"
 #include "algorithms/direct_exchange.h"
 #include "algorithms/plan.h"
 #include "algorithms/ring.h"
+#include "algorithms/tree.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -55,16 +58,18 @@ absl::Status CheckOrders(const ChannelOrders& orders, int hosts) {
   return absl::OkStatus();
 }
 
-bool RunsAroundRings(OpKind kind) {
-  return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
-}
-
 // Everything in `key` that a plan cannot be made for.
-absl::Status CheckKey(const PlanKey& key, int ranks) {
+absl::Status CheckKey(const PlanKey& key, const Layout& layout) {
   const std::string kind(Name(key.kind));
   const bool reduces = Reduces(key.kind);
-  if (!RunsAroundRings(key.kind) && !Exchanges(key.kind)) {
+  const int ranks = layout.rank_count();
+  if (!Serves(UsualAlgorithm(key.kind), key.kind)) {
     return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no plan for it"));
+  }
+  if (!Serves(key.algorithm, key.kind, layout.host_count())) {
+    return absl::InvalidArgumentError(absl::StrCat(kind, ": there is no plan by '",
+                                                   std::string(Name(key.algorithm)), "' over ",
+                                                   layout.host_count(), " hosts"));
   }
   if (key.scaled && !reduces) {
     return absl::InvalidArgumentError(
@@ -81,9 +86,14 @@ absl::Status CheckKey(const PlanKey& key, int ranks) {
 Plan Frame(const PlanKey& key, const Layout& layout) {
   Plan plan{.key = key, .crosses_hosts = layout.host_count() > 1, .programs = {}};
   const int pieces = plan.crosses_hosts ? layout.max_local_ranks() : 1;
+  if (key.algorithm == Algorithm::kTree) {
+    plan.blocks = kTrees;
+    plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
+    return plan;
+  }
   switch (key.kind) {
     case OpKind::kAllReduce:
-      plan.blocks = layout.host_count();
+      plan.blocks = key.algorithm == Algorithm::kRing ? layout.host_count() : 1;
       plan.count_spans_blocks = plan.input_blocked = plan.output_blocked = true;
       break;
     case OpKind::kReduceScatter:
@@ -110,24 +120,54 @@ Plan Frame(const PlanKey& key, const Layout& layout) {
   return plan;
 }
 
-Program RingProgram(const PlanKey& key, const Layout& layout, const Ring& ring) {
+struct Root {
+  HostIndex host;
+  LocalIndex local;
+};
+
+Root RootOf(const PlanKey& key, const Layout& layout) {
+  const HostIndex host = layout.HostOf(key.root);
+  const std::vector<Rank>& ranks = layout.hosts[static_cast<size_t>(host.value())];
+  const auto local = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
+  return {host, LocalIndex(static_cast<int32_t>(local))};
+}
+
+// Of a broadcast or a reduce.
+Program RootedProgram(const PlanKey& key, const Root& root, const Ring& ring) {
+  const bool tree = key.algorithm == Algorithm::kTree;
+  if (key.kind == OpKind::kReduce) {
+    return tree ? TreeReduce(ring, root.host, root.local, key.scaled)
+                : RingReduce(ring, root.host, root.local, key.scaled);
+  }
+  return tree ? TreeBroadcast(ring, root.host, root.local)
+              : RingBroadcast(ring, root.host, root.local);
+}
+
+Program AllReduceProgram(const PlanKey& key, const Ring& ring) {
+  switch (key.algorithm) {
+    case Algorithm::kTree:
+      return TreeAllReduce(ring, key.scaled);
+    case Algorithm::kDirect:
+      return DirectAllReduce(ring, key.scaled);
+    default:
+      return RingAllReduce(ring, key.scaled);
+  }
+}
+
+absl::StatusOr<Program> BuildProgram(const Plan& plan, const Layout& layout, const Ring& ring) {
+  const PlanKey& key = plan.key;
+  if (Exchanges(key.kind)) return DirectExchange(key, ring, plan.max_pieces);
   if (ring.hosts() == 1) return LocalProgram(key, ring.local(), ring.channel());
   switch (key.kind) {
     case OpKind::kAllReduce:
-      return RingAllReduce(ring, key.scaled);
+      return AllReduceProgram(key, ring);
     case OpKind::kReduceScatter:
       return RingReduceScatter(ring, key.scaled);
     case OpKind::kAllGather:
       return RingAllGather(ring);
     default:
-      break;
+      return RootedProgram(key, RootOf(key, layout), ring);
   }
-  const HostIndex host = layout.HostOf(key.root);
-  const std::vector<Rank>& ranks = ring.RanksOf(host);
-  const auto local = std::find(ranks.begin(), ranks.end(), key.root) - ranks.begin();
-  const LocalIndex root_local(static_cast<int32_t>(local));
-  return key.kind == OpKind::kReduce ? RingReduce(ring, host, root_local, key.scaled)
-                                     : RingBroadcast(ring, host, root_local);
 }
 
 }  // namespace
@@ -136,7 +176,7 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self) {
   MCCS_RETURN_IF_ERROR(CheckLayout(layout));
   MCCS_RETURN_IF_ERROR(CheckOrders(orders, layout.host_count()));
-  MCCS_RETURN_IF_ERROR(CheckKey(key, layout.rank_count()));
+  MCCS_RETURN_IF_ERROR(CheckKey(key, layout));
   if (self.value() < 0 || self.value() >= layout.host_count()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "host ", self.value(), " out of range; there are ", layout.host_count(), " hosts"));
@@ -144,12 +184,8 @@ absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
   Plan plan = Frame(key, layout);
   for (size_t c = 0; c < orders.rings.size(); ++c) {
     const Ring ring(layout, orders.rings[c], ChannelId(static_cast<int32_t>(c)), self);
-    if (Exchanges(key.kind)) {
-      MCCS_ASSIGN_OR_RETURN(Program program, DirectExchange(key, ring, plan.max_pieces));
-      plan.programs.push_back(std::move(program));
-    } else {
-      plan.programs.push_back(RingProgram(key, layout, ring));
-    }
+    MCCS_ASSIGN_OR_RETURN(Program program, BuildProgram(plan, layout, ring));
+    plan.programs.push_back(std::move(program));
   }
   return plan;
 }

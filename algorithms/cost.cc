@@ -9,79 +9,95 @@
 namespace mccs {
 namespace {
 
+ProgramWeight WeighProgram(const Program& program) {
+  ProgramWeight weight;
+  std::map<std::pair<StepKind, HostIndex>, int> lanes;
+  for (const Step& step : program.steps) {
+    if (step.kind == StepKind::kCombine) {
+      for (const Combine& combine : step.combines) {
+        weight.operands += static_cast<int>(combine.sources.size() + combine.destinations.size());
+      }
+      continue;
+    }
+    const int pieces = static_cast<int>(step.pieces.size());
+    int& lane = lanes[{step.kind, step.peer}];
+    lane += pieces;
+    const bool sends = step.kind == StepKind::kSend;
+    (sends ? weight.out_pieces : weight.in_pieces) += pieces;
+    ++weight.slices;
+    weight.slice_pieces = std::max(weight.slice_pieces, pieces);
+    weight.lane_pieces = std::max(weight.lane_pieces, lane);
+    // A slice of stage n has n hops behind it when it sets out.
+    weight.hops = std::max(weight.hops, step.stage + 1);
+  }
+  return weight;
+}
+
 // What one run of the plan moves on one host.
 struct Traffic {
-  double largest_lane_bytes = 0;
+  double lane_bytes = 0;  // of the busiest
+  double out_bytes = 0;
+  double in_bytes = 0;
   double local_bytes = 0;
   double first_slice_bytes = 0;
+  double slices = 0;
   int hops = 0;
 };
 
-class Counter {
- public:
-  Counter(const Plan& plan, const PlannedCall& call)
-      : plan_(plan),
-        geometry_(plan, call.type, call.count, call.slot_bytes),
-        element_bytes_(static_cast<double>(SizeOf(call.type))) {}
-
-  Traffic Count() {
-    for (const Program& program : plan_.programs) CountProgram(program);
-    return traffic_;
+Traffic TrafficOf(const PlanWeight& weight, const PlannedCall& call) {
+  const Geometry geometry(weight.frame, call.type, call.count, call.slot_bytes);
+  const auto element_bytes = static_cast<double>(SizeOf(call.type));
+  const auto channels = static_cast<int32_t>(weight.programs.size());
+  int active = 0;
+  for (int32_t c = 0; c < channels; ++c) active += geometry.rounds(ChannelId(c)) > 0 ? 1 : 0;
+  Traffic traffic;
+  if (active == 0) return traffic;
+  const double share = static_cast<double>(geometry.BlockLength(0)) * element_bytes / active;
+  for (int32_t c = 0; c < active; ++c) {  // Later channels have nothing to do.
+    const ProgramWeight& program = weight.programs[static_cast<size_t>(c)];
+    const double slice =
+        static_cast<double>(geometry.Slice(ChannelId(c), 0, 0).count) * element_bytes;
+    traffic.lane_bytes = std::max(traffic.lane_bytes, program.lane_pieces * share);
+    traffic.out_bytes += program.out_pieces * share;
+    traffic.in_bytes += program.in_pieces * share;
+    traffic.local_bytes += program.operands * share;
+    traffic.first_slice_bytes = std::max(traffic.first_slice_bytes, program.slice_pieces * slice);
+    traffic.slices += program.slices * static_cast<double>(geometry.rounds(ChannelId(c)));
+    traffic.hops = std::max(traffic.hops, program.hops);
   }
-
- private:
-  void CountProgram(const Program& program) {
-    if (geometry_.rounds(program.channel) == 0) return;
-    std::map<std::pair<StepKind, HostIndex>, double> lanes;
-    for (const Step& step : program.steps) {
-      if (step.kind == StepKind::kCombine) {
-        for (const Combine& combine : step.combines) CountCombine(combine);
-        continue;
-      }
-      double& lane = lanes[{step.kind, step.peer}];
-      double slice = 0;
-      for (const Place& piece : step.pieces) {
-        lane += Share(piece.block);
-        slice += FirstSlice(program.channel, piece.block);
-      }
-      // A step of stage n has n hops behind it; a send makes one more.
-      traffic_.hops = std::max(traffic_.hops, step.stage + (step.kind == StepKind::kSend ? 1 : 0));
-      traffic_.largest_lane_bytes = std::max(traffic_.largest_lane_bytes, lane);
-      traffic_.first_slice_bytes = std::max(traffic_.first_slice_bytes, slice);
-    }
-  }
-
-  void CountCombine(const Combine& combine) {
-    const auto operands = combine.sources.size() + combine.destinations.size();
-    traffic_.local_bytes +=
-        static_cast<double>(operands) * Share(combine.destinations.front().block);
-  }
-
-  // A channel's bytes of a block, over all rounds.
-  double Share(int32_t block) const {
-    return static_cast<double>(geometry_.BlockLength(block)) * element_bytes_ /
-           static_cast<double>(plan_.programs.size());
-  }
-
-  double FirstSlice(ChannelId channel, int32_t block) const {
-    return static_cast<double>(geometry_.Slice(channel, 0, block).count) * element_bytes_;
-  }
-
-  const Plan& plan_;
-  const Geometry geometry_;
-  const double element_bytes_;
-  Traffic traffic_;
-};
+  return traffic;
+}
 
 }  // namespace
 
-double EstimateUs(const Plan& plan, const PlannedCall& call, const CostParameters& parameters) {
-  const Traffic traffic = Counter(plan, call).Count();
+PlanWeight Weigh(const Plan& plan) {
+  PlanWeight weight{.frame = {.key = plan.key,
+                              .blocks = plan.blocks,
+                              .count_spans_blocks = plan.count_spans_blocks,
+                              .input_blocked = plan.input_blocked,
+                              .output_blocked = plan.output_blocked,
+                              .crosses_hosts = plan.crosses_hosts,
+                              .max_pieces = plan.max_pieces,
+                              .programs = std::vector<Program>(plan.programs.size())},
+                    .programs = {}};
+  for (const Program& program : plan.programs) weight.programs.push_back(WeighProgram(program));
+  return weight;
+}
+
+double EstimateUs(const PlanWeight& weight, const PlannedCall& call,
+                  const CostParameters& parameters) {
+  const Traffic traffic = TrafficOf(weight, call);
   const double fill =
       traffic.hops * (parameters.hop_us + traffic.first_slice_bytes / parameters.lane_bytes_per_us);
+  const double host_bytes = std::max(traffic.out_bytes, traffic.in_bytes);
   return parameters.operation_us + fill +
-         std::max(traffic.largest_lane_bytes / parameters.lane_bytes_per_us,
-                  traffic.local_bytes / parameters.local_bytes_per_us);
+         std::max(traffic.lane_bytes / parameters.lane_bytes_per_us,
+                  traffic.slices * parameters.slice_us + host_bytes / parameters.host_bytes_per_us +
+                      traffic.local_bytes / parameters.local_bytes_per_us);
+}
+
+double EstimateUs(const Plan& plan, const PlannedCall& call, const CostParameters& parameters) {
+  return EstimateUs(Weigh(plan), call, parameters);
 }
 
 double EstimateMessageUs(uint64_t bytes, bool crosses_hosts, const CostParameters& parameters) {

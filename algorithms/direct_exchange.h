@@ -23,11 +23,6 @@
 
 namespace mccs {
 
-// Kinds whose blocks go from one rank to one other, as they are.
-constexpr bool Exchanges(OpKind kind) {
-  return kind == OpKind::kAllToAll || kind == OpKind::kGather || kind == OpKind::kScatter;
-}
-
 // Pieces of one slice: of the pair of hosts with most to tell each other, up to kMaxPieces.
 // REQUIRES: Exchanges(key.kind), two hosts or more.
 int ExchangePieces(const PlanKey& key, const Layout& layout);

@@ -9,8 +9,9 @@
 // that it names, the r-th slice of its channel's range:
 //
 //      block 0            block 1            …           (all-reduce: as many blocks as hosts;
-//   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  broadcast, reduce: one;
-//    r0 r1 r2 r0 r1 r2  …                                 all others: one per rank)
+//   |..ch0..|..ch1..|  |..ch0..|..ch1..|                  broadcast, reduce: one; over trees: two;
+//    r0 r1 r2 r0 r1 r2  …                                 direct all-reduce: one;
+//                                                         all others: one per rank)
 //
 // The program of a channel is run for every round. Rounds overlap; IssueOrder (issue_order.h) fixes
 // in which order the steps of all rounds reach a lane, the same on both ends, so slices need no
@@ -50,6 +51,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "algorithms/algorithm.h"
 #include "base/ids.h"
 #include "proto/operation.h"
 
@@ -76,7 +78,8 @@ struct Layout {
   HostIndex HostOf(Rank rank) const;
 };
 
-// The order of hosts around each channel's ring: a permutation of all HostIndex.
+// The order of hosts around each channel's ring, which trees stand on too: a permutation of all
+// HostIndex.
 struct ChannelOrders {
   std::vector<std::vector<HostIndex>> rings;
 };
@@ -132,14 +135,15 @@ struct Program {
 // What tells one plan from another, besides the strategy.
 struct PlanKey {
   OpKind kind = OpKind::kNone;
-  Rank root{};  // rooted kinds; else 0
+  Algorithm algorithm = Algorithm::kRing;  // one that serves the kind over so many hosts
+  Rank root{};                             // rooted kinds; else 0
   // Reducing kinds: each kInput that a combine reads is multiplied by its rank's scale. No input is
   // ever sent as it is then.
   bool scaled = false;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const PlanKey& key) {
-    return H::combine(std::move(h), key.kind, key.root, key.scaled);
+    return H::combine(std::move(h), key.kind, key.algorithm, key.root, key.scaled);
   }
 };
 
@@ -159,12 +163,13 @@ struct Plan {
   std::vector<Program> programs;  // one per channel, in order
 };
 
-// Builds the plan of `self`: reducing and spreading kinds run around rings of hosts (ring.h),
-// all-to-all, gather and scatter go straight from host to host (direct_exchange.h). One host: no
-// lanes, local combines only.
-// kInvalidArgument: a kind without a plan, a root out of range, a scale for a kind that reduces
-// nothing, a layout or rings that break the rules of Layout and ChannelOrders, `self` out of range,
-// an exchange of so many ranks that its steps cannot be numbered.
+// Builds the plan of `self`: around rings of hosts (ring.h), over two trees of them (tree.h), or
+// straight from host to host (direct_all_reduce.h, direct_exchange.h). One host: no lanes, local
+// combines only.
+// kInvalidArgument: a kind without a plan, an algorithm that does not serve it over so many hosts,
+// a root out of range, a scale for a kind that reduces nothing, a layout or rings that break the
+// rules of Layout and ChannelOrders, `self` out of range, an exchange of so many ranks that its
+// steps cannot be numbered.
 absl::StatusOr<Plan> BuildPlan(const PlanKey& key, const Layout& layout,
                                const ChannelOrders& orders, HostIndex self);
 

@@ -66,6 +66,22 @@ uint16_t ProgramBuilder::SendStaged(HostIndex to, std::vector<Piece> pieces,
   return Send(to, std::move(staged), {combine});
 }
 
+uint16_t ProgramBuilder::SpreadStaged(const std::vector<HostIndex>& to, Piece piece,
+                                      std::vector<Place> kept) {
+  std::vector<Place> destinations = std::move(kept);
+  const uint16_t combine = next_position();
+  for (size_t i = 0; i < to.size(); ++i) {
+    const auto send = static_cast<uint16_t>(combine + 1 + i);
+    destinations.push_back({Space::kStaged, send, 0, piece.block});
+  }
+  Combines({{.sources = std::move(piece.sources), .destinations = std::move(destinations)}}, {});
+  for (HostIndex host : to) {
+    const uint16_t send = next_position();
+    Send(host, {{Space::kStaged, send, 0, piece.block}}, {combine});
+  }
+  return combine;
+}
+
 uint16_t ProgramBuilder::ReceiveInto(HostIndex from, std::vector<Place> outputs) {
   return Append({.kind = StepKind::kReceive,
                  .combines = {},

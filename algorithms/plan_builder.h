@@ -50,6 +50,9 @@ class ProgramBuilder {
   uint16_t Send(HostIndex to, std::vector<Place> pieces, std::vector<uint16_t> after);
   // Combines each piece in the send's staging slot, then sends it.
   uint16_t SendStaged(HostIndex to, std::vector<Piece> pieces, std::vector<uint16_t> after);
+  // Combines one piece in the staging slots of a send to each of `to`, and in `kept`; then sends
+  // it. Returns the position of the combine.
+  uint16_t SpreadStaged(const std::vector<HostIndex>& to, Piece piece, std::vector<Place> kept);
   uint16_t ReceiveInto(HostIndex from, std::vector<Place> outputs);
   // Receives one piece per block and leaves them in the slot.
   uint16_t ReceiveInSlot(HostIndex from, const std::vector<int32_t>& blocks);

@@ -24,6 +24,8 @@ class Ring {
        HostIndex self);
 
   int hosts() const { return static_cast<int>(order_.size()); }
+  // Of this host in the order.
+  int position() const { return position_; }
   ChannelId channel() const { return channel_; }
   // The host whose slices come here after `hops` hops; −1 is the next host. REQUIRES: |hops| ≤
   // hosts().

@@ -49,6 +49,45 @@ void ReadLanes(YamlReader& yaml, Config* config) {
   }
 }
 
+OpKind KindNamed(const std::string& name) {
+  for (int kind = 0; kind < kOpKinds; ++kind) {
+    if (name == Name(static_cast<OpKind>(kind))) return static_cast<OpKind>(kind);
+  }
+  return OpKind::kNone;
+}
+
+void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
+  AlgorithmRule rule;
+  std::string kind, algorithm;
+  yaml.Field("kind", &kind, Need::kRequired);
+  yaml.Field("algorithm", &algorithm, Need::kRequired);
+  yaml.Bytes("min_bytes", &rule.min_bytes);
+  yaml.Bytes("max_bytes", &rule.max_bytes);
+  rule.kind = KindNamed(kind);
+  const std::optional<Algorithm> known = ParseAlgorithm(algorithm);
+  if (!known.has_value()) return yaml.Refuse("algorithm", "must be ring, tree or direct");
+  rule.algorithm = *known;
+  if (!Serves(rule.algorithm, rule.kind)) {
+    return yaml.Refuse("kind", absl::StrCat("there is no '", kind, "' by '", algorithm, "'"));
+  }
+  rules->push_back(rule);
+}
+
+void ReadAlgorithms(YamlReader& yaml, ChoiceParameters* choice) {
+  YamlReader algorithms = yaml.Child("algorithms");
+  YamlReader costs = algorithms.Child("costs");
+  costs.Field("operation_us", &choice->costs.operation_us);
+  costs.Field("hop_us", &choice->costs.hop_us);
+  costs.Field("slice_us", &choice->costs.slice_us);
+  costs.Field("lane_bytes_per_us", &choice->costs.lane_bytes_per_us);
+  costs.Field("host_bytes_per_us", &choice->costs.host_bytes_per_us);
+  costs.Field("local_bytes_per_us", &choice->costs.local_bytes_per_us);
+  for (YamlReader& entry : algorithms.Children("rules")) ReadRule(entry, &choice->rules);
+  if (absl::Status s = ValidateChoice(*choice); !s.ok()) {
+    yaml.Refuse("algorithms", std::string(s.message()));
+  }
+}
+
 void ReadLimits(YamlReader& yaml, Config* config) {
   YamlReader limits = yaml.Child("limits");
   limits.Field("buffers_per_tenant", &config->buffers.buffers_per_tenant);
@@ -79,6 +118,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   position.Field("rack", &config.rack);
   ReadSockets(yaml, &config);
   ReadLanes(yaml, &config);
+  ReadAlgorithms(yaml, &config.algorithms);
   ReadLimits(yaml, &config);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {

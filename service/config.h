@@ -33,6 +33,7 @@ struct Config {
   int channels = 2;
   LaneShape lanes{.slots = 12, .slot_bytes = 96u << 10};
   uint32_t skew = 6;
+  ChoiceParameters algorithms;
   BufferLimits buffers;
 };
 

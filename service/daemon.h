@@ -38,6 +38,7 @@ struct DaemonOptions {
   int channels = 1;    // of the default strategy, for communicators over several hosts
   LaneShape lanes;
   uint32_t skew = 1;
+  ChoiceParameters algorithms;
   BufferLimits buffers;
 };
 

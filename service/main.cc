@@ -80,6 +80,7 @@ absl::Status Serve(const Config& config, Log& log) {
                         .channels = config.channels,
                         .lanes = config.lanes,
                         .skew = config.skew,
+                        .algorithms = config.algorithms,
                         .buffers = config.buffers};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));

@@ -7,6 +7,7 @@ Strategy DefaultStrategy(const CommunicatorEnvironment& environment, int hosts) 
   strategy.origin = "daemon default (locality order)";
   strategy.lanes = environment.lanes;
   strategy.skew = environment.skew;
+  strategy.algorithms = environment.algorithms;
   // One host needs no lanes, and its slices keep all workers busy in one channel.
   const int channels = hosts == 1 ? 1 : environment.channels;
   for (int c = 0; c < channels; ++c) {

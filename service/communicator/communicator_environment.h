@@ -25,11 +25,12 @@ struct CommunicatorEnvironment {
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   Log* log = nullptr;
-  Position position;  // of this host
-  Endpoint endpoint;  // where peers reach this daemon
-  int channels = 1;   // of the default strategy
-  LaneShape lanes;    // likewise
-  uint32_t skew = 1;  // likewise
+  Position position;            // of this host
+  Endpoint endpoint;            // where peers reach this daemon
+  int channels = 1;             // of the default strategy
+  LaneShape lanes;              // likewise
+  uint32_t skew = 1;            // likewise
+  ChoiceParameters algorithms;  // likewise
 };
 
 // A rank that asks to join.

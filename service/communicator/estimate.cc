@@ -37,9 +37,10 @@ absl::StatusOr<double> EstimateCallUs(const EstimatedCall& call, PlanCache& plan
     const bool crosses = layout.HostOf(Rank(call.root_or_peer)) != ground.self;
     return EstimateMessageUs(bytes, crosses, ground.parameters);
   }
-  const Rank root(HasRoot(call.kind) ? call.root_or_peer : 0);
-  MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
-                        plans.GetOrBuild({.kind = call.kind, .root = root}));
+  const PlanKey key{.kind = call.kind,
+                    .algorithm = plans.AlgorithmFor(call.kind, call.count * SizeOf(call.type)),
+                    .root = Rank(HasRoot(call.kind) ? call.root_or_peer : 0)};
+  MCCS_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, plans.GetOrBuild(key));
   return EstimateUs(*plan, {call.type, call.count, ground.slot_bytes}, ground.parameters);
 }
 

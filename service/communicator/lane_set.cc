@@ -144,6 +144,17 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
   return memory;
 }
 
+std::optional<OperationSignature> LaneSet::CallBeside(const OperationSignature& own) const {
+  for (const auto& lane : incoming_) {
+    if (lane->channel() == kMessageChannel) continue;
+    const std::optional<SliceTag> tag = lane->lane().OldestTag();
+    if (!tag.has_value()) continue;
+    const OperationSignature call = FromTag(*tag);
+    if (call.number == own.number && call != own) return call;
+  }
+  return std::nullopt;
+}
+
 bool LaneSet::GiveBackMemory() {
   for (const auto& lane : outgoing_) {
     const bool composed = staging_.contains({lane->channel(), lane->peer()});

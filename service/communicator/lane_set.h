@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
+#include "service/communicator/operation_signature.h"
 #include "service/communicator/peer_lane.h"
 #include "service/communicator/strategy.h"
 #include "service/device/device.h"
@@ -59,6 +61,11 @@ class LaneSet final : public LaneDirectory {
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
+
+  // Whether a slice of operation `own.number` waits on a lane of the plans that is of another call
+  // than `own`: then that call. Such a slice is met by who runs a plan over its lane, but the
+  // peer's call may be run by another algorithm, over lanes that ours has no use for.
+  std::optional<OperationSignature> CallBeside(const OperationSignature& own) const;
 
   // `listener` hears of every lane for messages that comes from another host, those that are there
   // already included.

@@ -15,6 +15,7 @@ constexpr int kOperationsPerTurn = 8;
 OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
     : order_(*parts.order),
+      lanes_(*parts.lanes),
       executor_(*parts.device, *parts.lanes, strategy.lanes,
                 static_cast<int>(strategy.channels.size())),
       plans_(std::move(layout), strategy, self),
@@ -25,8 +26,10 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       memory_(ranks.size()) {}
 
 absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
-  return EstimateCallUs(
-      call, plans_, {.self = self_, .slot_bytes = strategy_.lanes.slot_bytes, .parameters = {}});
+  return EstimateCallUs(call, plans_,
+                        {.self = self_,
+                         .slot_bytes = strategy_.lanes.slot_bytes,
+                         .parameters = strategy_.algorithms.costs});
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {
@@ -44,7 +47,10 @@ absl::StatusOr<bool> OperationLoop::Poll() {
       return progress.status();
     }
     moved |= *progress;
-    if (executor_.running()) return moved;
+    if (executor_.running()) {
+      if (!*progress) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
+      return moved;
+    }
     Complete();
     moved = true;
   }
@@ -149,14 +155,16 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_.layout().rank_count();
-  PlanKey key{
-      .kind = call.kind, .root = call.root, .scaled = factors || (average && IsFloat(call.type))};
+  binding_.bytes = call.count * SizeOf(call.type);
+  PlanKey key{.kind = call.kind,
+              .algorithm = plans_.AlgorithmFor(call.kind, binding_.bytes),
+              .root = call.root,
+              .scaled = factors || (average && IsFloat(call.type))};
   key.scaled &= Reduces(call.kind);
   MCCS_ASSIGN_OR_RETURN(plan_, plans_.GetOrBuild(key));
   binding_.plan = plan_.get();
   geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding_.geometry = &*geometry_;
-  binding_.bytes = call.count * SizeOf(call.type);
   binding_.type = call.type;
   binding_.op = average || factors ? ReduceOp::kSum : call.redop;
   binding_.finish =
@@ -214,6 +222,12 @@ OperationLoop::Outlook OperationLoop::Look() const {
   if (!outlook.call.empty()) return outlook;
   const auto captured = NextCaptured(0);
   return captured.ok() && *captured != 0 ? called(*captured) : outlook;
+}
+
+absl::Status OperationLoop::CheckOtherLanes() const {
+  const std::optional<OperationSignature> other = lanes_.CallBeside(signature_);
+  if (!other.has_value()) return absl::OkStatus();
+  return Mismatch(ranks_.front().rank, signature_, "another host", *other);
 }
 
 absl::Status OperationLoop::Mismatch(Rank rank, const OperationSignature& theirs,

@@ -16,6 +16,7 @@
 #include "algorithms/geometry.h"
 #include "service/communicator/decided_order.h"
 #include "service/communicator/estimate.h"
+#include "service/communicator/lane_set.h"
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/plan_cache.h"
 #include "service/communicator/rank_port.h"
@@ -35,7 +36,7 @@ class OperationLoop {
  public:
   struct Parts {
     Device* device;
-    LaneDirectory* lanes;
+    LaneSet* lanes;
     DecidedOrder* order;
   };
   // `ranks` by LocalIndex; they and the parts outlive the loop.
@@ -84,10 +85,13 @@ class OperationLoop {
   absl::Status Start(uint64_t key);
   absl::Status Bind(const PostedOperation& call);
   void Complete();
+  // A peer's slice of another call, on a lane that this operation does not use.
+  absl::Status CheckOtherLanes() const;
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
                         const OperationSignature& other) const;
 
   DecidedOrder& order_;
+  const LaneSet& lanes_;
   Executor executor_;
   PlanCache plans_;
   const HostIndex self_;

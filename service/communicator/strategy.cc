@@ -1,5 +1,7 @@
 #include "service/communicator/strategy.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
@@ -26,6 +28,11 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
   return absl::OkStatus();
 }
 
+// Of the lanes with one peer: slots to receive into, and staging for what goes out.
+uint64_t PeerBytes(const Strategy& strategy) {
+  return 2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
+}
+
 }  // namespace
 
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
@@ -42,8 +49,7 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
                                                    " bytes; ", kMinSlotBytes, " to ", kMaxSlotBytes,
                                                    " work"));
   }
-  const uint64_t memory =
-      2 * strategy.channels.size() * strategy.lanes.slots * uint64_t{strategy.lanes.slot_bytes};
+  const uint64_t memory = PeerBytes(strategy);
   if (hosts > 1 && memory > kMaxLaneMemoryBytes) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: lanes with ", memory,
                                                    " bytes of memory per host; ",
@@ -53,6 +59,10 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: skew ", strategy.skew, " with ",
                                                    strategy.lanes.slots,
                                                    " slots per lane; it must be less"));
+  }
+  if (absl::Status s = ValidateChoice(strategy.algorithms); !s.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: algorithms: ", std::string(s.message())));
   }
   for (size_t i = 0; i < strategy.channels.size(); ++i) {
     if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;
@@ -64,6 +74,11 @@ ChannelOrders OrdersOf(const Strategy& strategy) {
   ChannelOrders orders;
   for (const ChannelStrategy& channel : strategy.channels) orders.rings.push_back(channel.ring);
   return orders;
+}
+
+int MaxPeers(const Strategy& strategy) {
+  const uint64_t peers = kMaxLaneMemoryBytes / std::max<uint64_t>(PeerBytes(strategy), 1);
+  return static_cast<int>(std::min<uint64_t>(peers, kMaxHosts));
 }
 
 }  // namespace mccs

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "algorithms/algorithm_choice.h"
 #include "algorithms/plan.h"
 #include "base/ids.h"
 #include "service/transport/lane.h"
@@ -26,12 +27,14 @@ struct Strategy {
   Epoch epoch{1};
   std::vector<ChannelStrategy> channels;
   LaneShape lanes;
-  uint32_t skew = 1;   // IssueOrder
+  uint32_t skew = 1;  // IssueOrder
+  ChoiceParameters algorithms;
   std::string origin;  // who chose it, for people: "locality_ring", "daemon default"
 };
 
 inline constexpr int kMaxChannels = 32;
-// The channel of send/recv messages, beside those of the strategy: its lanes carry no plan's slices.
+// The channel of send/recv messages, beside those of the strategy: its lanes carry no plan's
+// slices.
 inline constexpr ChannelId kMessageChannel{kMaxChannels};
 inline constexpr uint32_t kMaxLaneSlots = 64;
 inline constexpr uint32_t kMinSlotBytes = 16u << 10;
@@ -41,11 +44,15 @@ inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 
 // kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a
-// ring that is no permutation, ports that do not match, shapes out of range. A strategy from
-// outside this process is checked before it is used.
+// ring that is no permutation, ports that do not match, shapes out of range, costs or rules that
+// ValidateChoice refuses. A strategy from outside this process is checked before it is used.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
 ChannelOrders OrdersOf(const Strategy& strategy);
+
+// Other hosts that a host may have all its lanes with, both ways, and staging for each: as many as
+// kMaxLaneMemoryBytes are enough for.
+int MaxPeers(const Strategy& strategy);
 
 }  // namespace mccs
 

@@ -26,6 +26,50 @@ absl::StatusOr<ChannelStrategy> ChannelFromProto(const strategy::ChannelStrategy
   return channel;
 }
 
+void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) {
+  const CostParameters& costs = value.costs;
+  strategy::CostParameters* out = message->mutable_costs();
+  out->set_operation_us(costs.operation_us);
+  out->set_hop_us(costs.hop_us);
+  out->set_slice_us(costs.slice_us);
+  out->set_lane_bytes_per_us(costs.lane_bytes_per_us);
+  out->set_host_bytes_per_us(costs.host_bytes_per_us);
+  out->set_local_bytes_per_us(costs.local_bytes_per_us);
+  for (const AlgorithmRule& rule : value.rules) {
+    strategy::AlgorithmRule* entry = message->add_rules();
+    entry->set_kind(static_cast<uint32_t>(rule.kind));
+    entry->set_algorithm(static_cast<strategy::Algorithm>(rule.algorithm));
+    entry->set_min_bytes(rule.min_bytes);
+    entry->set_max_bytes(rule.max_bytes);
+  }
+}
+
+absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice& message) {
+  ChoiceParameters value;
+  if (message.has_costs()) {
+    const strategy::CostParameters& costs = message.costs();
+    value.costs = {.operation_us = costs.operation_us(),
+                   .hop_us = costs.hop_us(),
+                   .slice_us = costs.slice_us(),
+                   .lane_bytes_per_us = costs.lane_bytes_per_us(),
+                   .host_bytes_per_us = costs.host_bytes_per_us(),
+                   .local_bytes_per_us = costs.local_bytes_per_us()};
+  }
+  for (const strategy::AlgorithmRule& rule : message.rules()) {
+    // Before they are cut to the types' widths.
+    if (rule.kind() >= kOpKinds || rule.algorithm() < 0 || rule.algorithm() >= kAlgorithms) {
+      return absl::InvalidArgumentError(absl::StrCat("strategy: algorithms: no kind ", rule.kind(),
+                                                     ", or no algorithm ",
+                                                     static_cast<int>(rule.algorithm())));
+    }
+    value.rules.push_back({.kind = static_cast<OpKind>(rule.kind()),
+                           .algorithm = static_cast<Algorithm>(rule.algorithm()),
+                           .min_bytes = rule.min_bytes(),
+                           .max_bytes = rule.max_bytes()});
+  }
+  return value;
+}
+
 }  // namespace
 
 void ToProto(const Strategy& value, strategy::Strategy* message) {
@@ -39,6 +83,7 @@ void ToProto(const Strategy& value, strategy::Strategy* message) {
   message->mutable_lanes()->set_slots(value.lanes.slots);
   message->mutable_lanes()->set_slot_bytes(value.lanes.slot_bytes);
   message->set_skew(value.skew);
+  ToProto(value.algorithms, message->mutable_algorithms());
   message->set_origin(value.origin);
 }
 
@@ -57,6 +102,7 @@ absl::StatusOr<Strategy> StrategyFromProto(const strategy::Strategy& message, in
   value.lanes.slot_bytes = message.lanes().slot_bytes();
   value.skew = message.skew();
   value.origin = message.origin();
+  MCCS_ASSIGN_OR_RETURN(value.algorithms, ChoiceFromProto(message.algorithms()));
   MCCS_RETURN_IF_ERROR(ValidateStrategy(value, hosts));
   return value;
 }

@@ -48,7 +48,7 @@ struct MemOp {
   bool stream = false;
 };
 
-inline constexpr size_t kMaxMemOpSources = 129;  // 128 local ranks and a receive slot
+inline constexpr size_t kMaxMemOpSources = 130;  // 128 local ranks and two receive slots
 
 // Names a submitted MemOp to its submitter.
 using MemToken = uint64_t;

@@ -152,6 +152,10 @@ class RecvLane {
   // Where slice n lands when it lands in its slot. REQUIRES: n not released.
   virtual std::byte* Slot(SliceNumber n) const = 0;
 
+  // Of the oldest slice that has landed and was not released: whoever waits for none here can see
+  // whether one came all the same.
+  virtual std::optional<SliceTag> OldestTag() const = 0;
+
   // Slots in which no slice lies or is arriving: what is in them is of no use to anybody.
   virtual std::vector<MemRef> UnusedSlots() const = 0;
 

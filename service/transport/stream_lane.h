@@ -91,6 +91,7 @@ class StreamRecvLane final : public RecvLane {
   const SliceTag& Tag(SliceNumber n) const override;
   uint32_t Bytes(SliceNumber n) const override;
   std::byte* Slot(SliceNumber n) const override;
+  std::optional<SliceTag> OldestTag() const override;
   std::vector<MemRef> UnusedSlots() const override;
   void Release(SliceNumber n) override;
   bool Poll() override;

@@ -62,6 +62,11 @@ std::byte* StreamRecvLane::Slot(SliceNumber n) const {
   return slots_.data + (n % shape_.slots) * size_t{shape_.slot_bytes};
 }
 
+std::optional<SliceTag> StreamRecvLane::OldestTag() const {
+  if (released_ == delivered_) return std::nullopt;
+  return At(released_).header.tag;
+}
+
 std::vector<MemRef> StreamRecvLane::UnusedSlots() const {
   std::vector<MemRef> unused;
   const SliceNumber first = delivered_ + (header_here_ ? 1 : 0);

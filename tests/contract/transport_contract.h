@@ -250,6 +250,20 @@ TEST_P(TransportContract, SlotsAreUnusedUntilASliceComesAndAfterItsRelease) {
   EXPECT_FALSE(is_unused(1));
 }
 
+TEST_P(TransportContract, TheOldestSliceThatIsNotReleasedIsToldByItsTag) {
+  Start({.slots = 4, .slot_bytes = 64});
+  EXPECT_EQ(recv_->OldestTag(), std::nullopt);
+  for (uint64_t n = 0; n < 3; ++n) ASSERT_TRUE(Post(Payload(n, 64), TagOf(n)).has_value());
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(2) != Landing::kNotYet; }));
+  EXPECT_EQ(recv_->OldestTag(), TagOf(0));
+  recv_->Release(1);
+  EXPECT_EQ(recv_->OldestTag(), TagOf(0));
+  recv_->Release(0);
+  EXPECT_EQ(recv_->OldestTag(), TagOf(2));
+  recv_->Release(2);
+  EXPECT_EQ(recv_->OldestTag(), std::nullopt);
+}
+
 TEST_P(TransportContract, EmptySlicesCount) {
   Start({.slots = 2, .slot_bytes = 16});
   SliceNumber landed = 0;

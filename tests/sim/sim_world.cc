@@ -40,6 +40,7 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
                               .channels = options.channels,
                               .lanes = options.lanes,
                               .skew = options.skew,
+                              .algorithms = options.algorithms,
                               .buffers = options.buffers});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);

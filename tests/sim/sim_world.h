@@ -33,6 +33,7 @@ struct SimWorldOptions {
   int channels = 1;
   LaneShape lanes{.slots = 4, .slot_bytes = 16u << 10};
   uint32_t skew = 1;
+  ChoiceParameters algorithms = {};
   SimNetworkOptions network;
   BufferLimits buffers = {};
 };

@@ -17,6 +17,13 @@ Strategy TwoChannels() {
                     {{HostIndex(2), HostIndex(1), HostIndex(0)}, {}}};
   value.lanes = {.slots = 8, .slot_bytes = 1 << 20};
   value.skew = 3;
+  value.algorithms.costs = {.operation_us = 1,
+                            .hop_us = 2,
+                            .slice_us = 3,
+                            .lane_bytes_per_us = 4,
+                            .host_bytes_per_us = 5,
+                            .local_bytes_per_us = 6};
+  value.algorithms.rules = {{OpKind::kReduce, Algorithm::kTree, 7, 8}};
   value.origin = "locality_ring";
   return value;
 }
@@ -36,6 +43,7 @@ TEST(StrategyProto, AStrategySurvivesTheJourney) {
   EXPECT_EQ(got->lanes.slots, 8u);
   EXPECT_EQ(got->lanes.slot_bytes, 1u << 20);
   EXPECT_EQ(got->skew, 3u);
+  EXPECT_EQ(got->algorithms, sent.algorithms);
   EXPECT_EQ(got->origin, "locality_ring");
 }
 
@@ -62,6 +70,24 @@ TEST(StrategyProto, APortThatIsNoneIsRefusedNotCut) {
   ToProto(TwoChannels(), &message);
   message.mutable_channels(0)->set_source_ports(0, 65536 + 80);
   EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65616"));
+}
+
+TEST(StrategyProto, WithoutCostsTheDefaultsHold) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  message.clear_algorithms();
+  EXPECT_EQ(StrategyFromProto(message, 3)->algorithms, ChoiceParameters());
+}
+
+TEST(StrategyProto, ARuleForWhatIsNotThereIsRefusedNotCut) {
+  strategy::Strategy message;
+  ToProto(TwoChannels(), &message);
+  message.mutable_algorithms()->mutable_rules(0)->set_kind(256 + 5);
+  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("261"));
+  ToProto(TwoChannels(), &message);
+  message.mutable_algorithms()->mutable_rules(0)->set_algorithm(
+      static_cast<strategy::Algorithm>(3));
+  EXPECT_FALSE(StrategyFromProto(message, 3).ok());
 }
 
 TEST(StrategyProto, MoreChannelsThanAnybodyServesAreRefused) {

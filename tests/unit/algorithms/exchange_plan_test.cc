@@ -19,9 +19,8 @@ namespace {
 using ::testing::HasSubstr;
 
 std::vector<PlanKey> Keys(int root) {
-  return {{.kind = OpKind::kAllToAll},
-          {.kind = OpKind::kGather, .root = Rank(root)},
-          {.kind = OpKind::kScatter, .root = Rank(root)}};
+  return {KeyOf(OpKind::kAllToAll), KeyOf(OpKind::kGather, Rank(root)),
+          KeyOf(OpKind::kScatter, Rank(root))};
 }
 
 // Pieces that go from one host to another, by the pair of hosts, as the plans of the senders say.
@@ -38,8 +37,8 @@ std::map<std::pair<int, int>, size_t> PiecesSent(const std::vector<Plan>& plans)
 TEST(ExchangePlan, EachBlockCrossesBetweenTwoHostsOnce) {
   const std::vector<int> ranks{2, 1, 3};
   const Layout layout = InterleavedLayout(ranks);
-  const auto all_to_all = PiecesSent(
-      BuildAll({.kind = OpKind::kAllToAll}, layout, VariedOrders(layout.host_count(), 1)));
+  const auto all_to_all =
+      PiecesSent(BuildAll(KeyOf(OpKind::kAllToAll), layout, VariedOrders(layout.host_count(), 1)));
   for (int from = 0; from < 3; ++from) {
     for (int to = 0; to < 3; ++to) {
       if (from == to) continue;
@@ -48,8 +47,8 @@ TEST(ExchangePlan, EachBlockCrossesBetweenTwoHostsOnce) {
   }
   for (OpKind kind : {OpKind::kGather, OpKind::kScatter}) {
     const Rank root = layout.hosts[2][1];
-    const auto sent = PiecesSent(
-        BuildAll({.kind = kind, .root = root}, layout, VariedOrders(layout.host_count(), 1)));
+    const auto sent =
+        PiecesSent(BuildAll(KeyOf(kind, root), layout, VariedOrders(layout.host_count(), 1)));
     ASSERT_EQ(sent.size(), 2u);
     for (int other : {0, 1}) {
       const auto ends = kind == OpKind::kGather ? std::pair(other, 2) : std::pair(2, other);
@@ -59,8 +58,7 @@ TEST(ExchangePlan, EachBlockCrossesBetweenTwoHostsOnce) {
 }
 
 TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
-  const auto plans =
-      BuildAll({.kind = OpKind::kAllToAll}, BlockLayout({4, 4, 4}), VariedOrders(3, 1));
+  const auto plans = BuildAll(KeyOf(OpKind::kAllToAll), BlockLayout({4, 4, 4}), VariedOrders(3, 1));
   EXPECT_EQ(plans[0].max_pieces, 16);
   const std::vector<Step>& steps = plans[0].programs[0].steps;
   ASSERT_EQ(steps.size(), 5u);
@@ -72,8 +70,8 @@ TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
 
 TEST(ExchangePlan, NoTwoHostsHaveTheSameFirstTarget) {
   for (int hosts : {2, 3, 5, 8}) {
-    const auto plans = BuildAll({.kind = OpKind::kAllToAll},
-                                BlockLayout(std::vector<int>(hosts, 2)), VariedOrders(hosts, 4));
+    const auto plans = BuildAll(KeyOf(OpKind::kAllToAll), BlockLayout(std::vector<int>(hosts, 2)),
+                                VariedOrders(hosts, 4));
     for (size_t c = 0; c < plans[0].programs.size(); ++c) {
       for (int hop = 1; hop < hosts; ++hop) {
         std::set<HostIndex> targets;
@@ -125,7 +123,7 @@ TEST(ExchangePlan, MorePairsThanPiecesTakeSeveralSlices) {
 
 TEST(ExchangePlan, ASliceHasNoMorePiecesThanLanesTake) {
   const Layout layout = BlockLayout({kMaxLocalRanks, 2, kMaxLocalRanks});
-  const auto plans = BuildAll({.kind = OpKind::kAllToAll}, layout, VariedOrders(3, 1));
+  const auto plans = BuildAll(KeyOf(OpKind::kAllToAll), layout, VariedOrders(3, 1));
   EXPECT_EQ(plans[0].max_pieces, kMaxPieces);
   std::map<HostIndex, size_t> slices;
   for (const Step& step : plans[0].programs[0].steps) {
@@ -140,7 +138,7 @@ TEST(ExchangePlan, ASliceHasNoMorePiecesThanLanesTake) {
 TEST(ExchangePlan, AsManyHostsAsThereMayBeHaveAPlan) {
   const Layout layout = BlockLayout(std::vector<int>(kMaxHosts, 8));
   const auto plan =
-      BuildPlan({.kind = OpKind::kAllToAll}, layout, VariedOrders(kMaxHosts, 1), HostIndex(0));
+      BuildPlan(KeyOf(OpKind::kAllToAll), layout, VariedOrders(kMaxHosts, 1), HostIndex(0));
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->programs[0].steps.size(), 1 + 2 * (size_t{kMaxHosts} - 1));
 }
@@ -148,13 +146,12 @@ TEST(ExchangePlan, AsManyHostsAsThereMayBeHaveAPlan) {
 TEST(ExchangePlan, RefusesMoreStepsThanCanBeNumbered) {
   const Layout layout = BlockLayout(std::vector<int>(1024, 128));
   const auto plan =
-      BuildPlan({.kind = OpKind::kAllToAll}, layout, VariedOrders(1024, 1), HostIndex(0));
+      BuildPlan(KeyOf(OpKind::kAllToAll), layout, VariedOrders(1024, 1), HostIndex(0));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(plan.status().message()),
               HasSubstr("all_to_all with 128 ranks on one of 1024 hosts"));
   // Only one rank gives or takes: that is never too much.
-  EXPECT_TRUE(
-      BuildPlan({.kind = OpKind::kGather}, layout, VariedOrders(1024, 1), HostIndex(0)).ok());
+  EXPECT_TRUE(BuildPlan(KeyOf(OpKind::kGather), layout, VariedOrders(1024, 1), HostIndex(0)).ok());
 }
 
 TEST(ExchangePlan, RefusesWhatItCannotDo) {
@@ -162,9 +159,12 @@ TEST(ExchangePlan, RefusesWhatItCannotDo) {
   const auto refusal = [&](const PlanKey& key) {
     return std::string(BuildPlan(key, layout, VariedOrders(2, 1), HostIndex(0)).status().message());
   };
-  EXPECT_THAT(refusal({.kind = OpKind::kGather, .root = Rank(4)}),
-              HasSubstr("root 4 out of range"));
-  EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .scaled = true}), HasSubstr("takes no scale"));
+  EXPECT_THAT(refusal(KeyOf(OpKind::kGather, Rank(4))), HasSubstr("root 4 out of range"));
+  PlanKey scaled = KeyOf(OpKind::kAllToAll);
+  scaled.scaled = true;
+  EXPECT_THAT(refusal(scaled), HasSubstr("takes no scale"));
+  EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kRing}),
+              HasSubstr("all_to_all: there is no plan by 'ring' over 2 hosts"));
 }
 
 }  // namespace

@@ -19,10 +19,15 @@ Layout InterleavedLayout(const std::vector<int>& ranks_per_host);
 // run backwards, with a pair of hosts exchanged.
 ChannelOrders VariedOrders(int hosts, int channels);
 
+// The kind by its usual algorithm.
+inline PlanKey KeyOf(OpKind kind, Rank root = Rank(0)) {
+  return {.kind = kind, .algorithm = UsualAlgorithm(kind), .root = root};
+}
+
 // The plans of all hosts. REQUIRES: the key and the layout are good.
 std::vector<Plan> BuildAll(const PlanKey& key, const Layout& layout, const ChannelOrders& orders);
 
-// "all_reduce root 0 scaled, hosts {0 1} {2}".
+// "all_reduce by ring root 0 scaled, hosts {0 1} {2}".
 std::string Describe(const PlanKey& key, const Layout& layout);
 
 }  // namespace mccs

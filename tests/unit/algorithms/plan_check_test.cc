@@ -213,7 +213,7 @@ TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
 // Three hosts with two ranks each exchange all to all; program of each: combine 0, send 1 and
 // receive 2 with the neighbours, send 3 and receive 4 with those behind them.
 TEST(PlanCheck, ABlockForTheWrongRankIsNamed) {
-  Bench bench({2, 2, 2}, {.kind = OpKind::kAllToAll});
+  Bench bench({2, 2, 2}, KeyOf(OpKind::kAllToAll));
   ASSERT_EQ(bench.Verdict(), "");
   std::swap(bench.step(0, 1).pieces[0], bench.step(0, 1).pieces[1]);
   EXPECT_THAT(bench.Verdict(),
@@ -222,7 +222,7 @@ TEST(PlanCheck, ABlockForTheWrongRankIsNamed) {
 }
 
 TEST(PlanCheck, AGatherThatMissesARankIsNamed) {
-  Bench bench({2, 2, 2}, {.kind = OpKind::kGather, .root = Rank(3)});
+  Bench bench({2, 2, 2}, KeyOf(OpKind::kGather, Rank(3)));
   ASSERT_EQ(bench.Verdict(), "");
   Step& local = bench.step(1, 0);
   local.combines.erase(local.combines.begin());
@@ -230,7 +230,7 @@ TEST(PlanCheck, AGatherThatMissesARankIsNamed) {
 }
 
 TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
-  Bench bench({2, 2}, {.kind = OpKind::kScatter, .root = Rank(1)});
+  Bench bench({2, 2}, KeyOf(OpKind::kScatter, Rank(1)));
   ASSERT_EQ(bench.Verdict(), "");
   for (Place& place : bench.step(0, 1).pieces) place.index = 0;
   EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not give"));
@@ -238,10 +238,10 @@ TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
 
 // Lanes have numbers of their own: what goes to one peer does not make up for what another lacks.
 TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
-  Bench bench({1, 1, 1}, {.kind = OpKind::kAllToAll});
+  Bench bench({1, 1, 1}, KeyOf(OpKind::kAllToAll));
   std::swap(bench.step(0, 1).peer, bench.step(0, 3).peer);
   EXPECT_THAT(bench.Verdict(), HasSubstr("block 0 of the output of rank 1 has rank 0's input"));
-  Bench twice({1, 1, 1}, {.kind = OpKind::kAllToAll});
+  Bench twice({1, 1, 1}, KeyOf(OpKind::kAllToAll));
   twice.step(0, 1).peer = twice.step(0, 3).peer;
   EXPECT_THAT(twice.Verdict(), HasSubstr("from host 0 to host 2 has no receive"));
 }
@@ -250,7 +250,7 @@ TEST(PlanCheck, ASliceForTheWrongPeerIsNoticed) {
 TEST(PlanCheck, ManySlicesAtOnceToAHostThatDoesTheSameAreADeadlock) {
   const Layout layout = BlockLayout({3, 3});
   const ChannelOrders orders = VariedOrders(2, 1);
-  const PlanKey key{.kind = OpKind::kAllToAll};
+  const PlanKey key = KeyOf(OpKind::kAllToAll);
   CheckOptions options{.count = 16, .slots = 2, .slot_bytes = 64, .skew = 0};
   std::vector<Plan> plans = BuildAll(key, layout, orders);
   for (int h : {0, 1}) {
@@ -298,7 +298,7 @@ TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
   bench.options.slot_bytes = 64;
   bench.options.count = uint64_t{1} << 30;
   EXPECT_THAT(bench.Verdict(), HasSubstr("lower the count"));
-  Bench exchange({2, 2}, {.kind = OpKind::kAllToAll});
+  Bench exchange({2, 2}, KeyOf(OpKind::kAllToAll));
   exchange.options.in_place = true;
   EXPECT_EQ(exchange.Check().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no form in place"));
@@ -391,9 +391,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Mutants,
                                          PlanKey{.kind = OpKind::kAllGather},
                                          PlanKey{.kind = OpKind::kBroadcast, .root = Rank(1)},
                                          PlanKey{.kind = OpKind::kReduce, .root = Rank(1)},
-                                         PlanKey{.kind = OpKind::kAllToAll},
-                                         PlanKey{.kind = OpKind::kGather, .root = Rank(1)},
-                                         PlanKey{.kind = OpKind::kScatter, .root = Rank(1)}),
+                                         KeyOf(OpKind::kAllToAll), KeyOf(OpKind::kGather, Rank(1)),
+                                         KeyOf(OpKind::kScatter, Rank(1))),
                          [](const auto& info) {
                            return std::string(Name(info.param.kind)) +
                                   (info.param.scaled ? "_scaled" : "");

@@ -33,20 +33,35 @@ std::vector<std::vector<int>> RanksPerHost(int hosts, int most) {
   return all;
 }
 
-// The collectives, scaled or not where they reduce; rooted ones with every `root_step`-th rank.
-std::vector<PlanKey> Keys(int ranks, int root_step, int first_root = 0) {
-  std::vector<PlanKey> keys = {
-      {.kind = OpKind::kAllReduce},     {.kind = OpKind::kAllReduce, .scaled = true},
-      {.kind = OpKind::kReduceScatter}, {.kind = OpKind::kReduceScatter, .scaled = true},
-      {.kind = OpKind::kAllGather},     {.kind = OpKind::kAllToAll}};
-  for (int root = first_root; root < ranks; root += root_step) {
-    keys.push_back({.kind = OpKind::kBroadcast, .root = Rank(root)});
-    keys.push_back({.kind = OpKind::kReduce, .root = Rank(root)});
-    keys.push_back({.kind = OpKind::kReduce, .root = Rank(root), .scaled = true});
-    keys.push_back({.kind = OpKind::kGather, .root = Rank(root)});
-    keys.push_back({.kind = OpKind::kScatter, .root = Rank(root)});
+// The kind by every algorithm that serves it, scaled or not where it reduces.
+void AddKeys(OpKind kind, Rank root, int hosts, std::vector<PlanKey>* keys) {
+  for (int i = 0; i < kAlgorithms; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    if (!Serves(algorithm, kind, hosts)) continue;
+    keys->push_back({.kind = kind, .algorithm = algorithm, .root = root});
+    if (!Reduces(kind)) continue;
+    keys->push_back({.kind = kind, .algorithm = algorithm, .root = root, .scaled = true});
+  }
+}
+
+// The collectives; rooted ones with every `root_step`-th rank.
+std::vector<PlanKey> Keys(const Layout& layout, int root_step, int first_root = 0) {
+  std::vector<PlanKey> keys;
+  for (OpKind kind :
+       {OpKind::kAllReduce, OpKind::kReduceScatter, OpKind::kAllGather, OpKind::kAllToAll}) {
+    AddKeys(kind, Rank(0), layout.host_count(), &keys);
+  }
+  for (int root = first_root; root < layout.rank_count(); root += root_step) {
+    for (OpKind kind : {OpKind::kBroadcast, OpKind::kReduce, OpKind::kGather, OpKind::kScatter}) {
+      AddKeys(kind, Rank(root), layout.host_count(), &keys);
+    }
   }
   return keys;
+}
+
+// Of so many elements in each block.
+uint64_t CountOf(const Plan& plan, uint64_t block) {
+  return plan.count_spans_blocks ? block * static_cast<uint64_t>(plan.blocks) : block;
 }
 
 bool HasInPlaceForm(const PlanKey& key) { return key.kind != OpKind::kAllToAll; }
@@ -84,13 +99,11 @@ TEST_F(PlanSweep, EveryLayoutAndCollectiveIsProved) {
         const int channels = 1 + turn++ % 2;
         // All roots; on four hosts a third of them per layout, as there are so many layouts.
         const int root_step = hosts == kMostHosts ? 3 : 1;
-        for (const PlanKey& key : Keys(layout.rank_count(), root_step, turn % root_step)) {
+        for (const PlanKey& key : Keys(layout, root_step, turn % root_step)) {
           const auto plans = BuildAll(key, layout, VariedOrders(hosts, channels));
           const uint32_t slots = 2 + static_cast<uint32_t>(turn++) % 3;
           // Four rounds and a bit of one channel, whatever the blocks.
-          const uint64_t count =
-              plans[0].count_spans_blocks ? 67 * static_cast<uint64_t>(hosts) : 67;
-          CheckOptions options{.count = count,
+          CheckOptions options{.count = CountOf(plans[0], 67),
                                .slots = slots,
                                .slot_bytes = SlotBytes(plans[0]),
                                .skew = static_cast<uint32_t>(turn) % slots};
@@ -108,15 +121,13 @@ TEST_F(PlanSweep, EveryLegalWindowIsProved) {
   for (int hosts = 1; hosts <= kMostHosts; ++hosts) {
     for (const std::vector<int>& ranks : RanksPerHost(hosts, 2)) {
       const Layout layout = InterleavedLayout(ranks);
-      for (const PlanKey& key : Keys(layout.rank_count(), 2)) {
+      for (const PlanKey& key : Keys(layout, 2)) {
         const auto plans = BuildAll(key, layout, VariedOrders(hosts, 1));
         for (uint32_t slots = 1; slots <= 4; ++slots) {
           for (uint32_t skew = 0; skew < slots; ++skew) {
             // Seven rounds: groups of each size, with a rest.
-            const uint64_t count =
-                16 * 7 * (plans[0].count_spans_blocks ? static_cast<uint64_t>(hosts) : 1) - 3;
             ASSERT_TRUE(Prove(key, layout, plans,
-                              {.count = count,
+                              {.count = CountOf(plans[0], 16 * 7) - 3,
                                .slots = slots,
                                .slot_bytes = SlotBytes(plans[0]),
                                .skew = skew,
@@ -133,7 +144,7 @@ TEST_F(PlanSweep, EveryCountAndTypeIsProved) {
        {std::vector<int>{1}, {3}, {1, 1}, {2, 3}, {1, 1, 1}, {3, 1, 2}, {1, 2, 1, 2}}) {
     const Layout layout = InterleavedLayout(ranks);
     for (int channels = 1; channels <= 4; ++channels) {
-      for (const PlanKey& key : Keys(layout.rank_count(), 3)) {
+      for (const PlanKey& key : Keys(layout, 3)) {
         const auto plans = BuildAll(key, layout, VariedOrders(layout.host_count(), channels));
         for (uint64_t count : kCounts) {
           for (DataType type : kTypes) {
@@ -158,16 +169,42 @@ TEST_F(PlanSweep, LongRingsAndManyLocalRanksAreProved) {
   for (const std::vector<int>& ranks :
        {std::vector<int>(8, 1), std::vector<int>(7, 2), std::vector<int>{8, 8}, {1, 8, 1}, {16}}) {
     const Layout layout = BlockLayout(ranks);
-    for (const PlanKey& key : Keys(layout.rank_count(), 5)) {
+    for (const PlanKey& key : Keys(layout, 5)) {
       const auto plans = BuildAll(key, layout, VariedOrders(layout.host_count(), 2));
-      const uint64_t count = plans[0].count_spans_blocks ? 80 * ranks.size() : 80;
       for (uint32_t slots : {2u, 4u}) {
         ASSERT_TRUE(Prove(key, layout, plans,
-                          {.count = count,
+                          {.count = CountOf(plans[0], 80),
                            .slots = slots,
                            .slot_bytes = SlotBytes(plans[0]),
                            .skew = slots - 1,
                            .in_place = HasInPlaceForm(key) && slots == 2}));
+      }
+    }
+  }
+}
+
+// Trees differ in shape with every number of hosts, and with every root.
+TEST_F(PlanSweep, TreesOfEverySizeAreProved) {
+  for (int hosts = 3; hosts <= 18; ++hosts) {
+    const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));
+    const ChannelOrders orders = VariedOrders(hosts, 1 + hosts % 2);
+    for (OpKind kind : {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce}) {
+      for (int root : {0, 1, hosts - 1}) {
+        if (kind == OpKind::kAllReduce && root > 0) continue;
+        const PlanKey key{.kind = kind, .algorithm = Algorithm::kTree, .root = Rank(root)};
+        const auto plans = BuildAll(key, layout, orders);
+        for (uint32_t slots : {2u, 3u}) {
+          for (uint32_t skew : {0u, slots - 1}) {
+            // Two groups of rounds and a bit, per channel.
+            const uint64_t rounds = (2 * slots + 1) * orders.rings.size();
+            ASSERT_TRUE(Prove(key, layout, plans,
+                              {.count = CountOf(plans[0], 16 * rounds),
+                               .slots = slots,
+                               .slot_bytes = SlotBytes(plans[0]),
+                               .skew = skew,
+                               .in_place = root == 0}));
+          }
+        }
       }
     }
   }

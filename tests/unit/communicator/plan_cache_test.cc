@@ -47,6 +47,24 @@ TEST_F(PlanCacheTest, AKindThatHasNoPlanIsAStatusEveryTime) {
   }
 }
 
+TEST_F(PlanCacheTest, TellsAlgorithmsApart) {
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  const auto ring = *cache.GetOrBuild({.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing});
+  const auto direct =
+      *cache.GetOrBuild({.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect});
+  EXPECT_NE(ring, direct);
+  EXPECT_EQ(direct->key.algorithm, Algorithm::kDirect);
+}
+
+TEST_F(PlanCacheTest, ChoosesAsTheStrategySays) {
+  strategy_.algorithms.rules = {
+      {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect, .max_bytes = 1000},
+      {.kind = OpKind::kAllReduce, .algorithm = Algorithm::kRing}};
+  PlanCache cache(layout_, strategy_, HostIndex(0));
+  EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllReduce, 1000), Algorithm::kDirect);
+  EXPECT_EQ(cache.AlgorithmFor(OpKind::kAllReduce, 1001), Algorithm::kRing);
+}
+
 class ManyRoots : public PlanCacheTest {
  protected:
   static constexpr int kRoots = 3 * static_cast<int>(kMaxCachedPlans);

@@ -68,6 +68,28 @@ TEST(ValidateStrategy, RefusesShapesOutOfRange) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("skew 4 with 4 slots"));
 }
 
+TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
+  Strategy strategy = Ring({0, 1, 2});
+  strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(Refusal(strategy), HasSubstr("algorithms: lane_bytes_per_us is nan"));
+  strategy = Ring({0, 1, 2});
+  strategy.algorithms.costs.hop_us = -1;
+  EXPECT_THAT(Refusal(strategy), HasSubstr("hop_us is -1"));
+  strategy = Ring({0, 1, 2});
+  strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("rule 0: there is no all_gather by 'tree'"));
+  strategy.algorithms.rules.assign(kMaxAlgorithmRules + 1, {.kind = OpKind::kAllReduce});
+  EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
+}
+
+TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
+  Strategy strategy = Ring({0, 1, 2});
+  strategy.lanes = {.slots = 8, .slot_bytes = 1u << 20};
+  EXPECT_EQ(MaxPeers(strategy), 64);
+  strategy.channels.assign(kMaxChannels, strategy.channels.front());
+  EXPECT_EQ(MaxPeers(strategy), 2);
+}
+
 // A leader that a tenant made up could otherwise ask every daemon for 64 GiB.
 TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
   Strategy strategy = Ring({0, 1, 2});

@@ -119,13 +119,14 @@ class ExecutorTest : public testing::Test {
     }
   }
 
-  void Start(int h, OpKind kind, uint64_t count, uint8_t tag) {
+  void Start(int h, OpKind kind, uint64_t count, uint8_t tag,
+             std::optional<Algorithm> algorithm = std::nullopt) {
     Host& host = hosts_[h];
     host.input.resize(2 * count);
     host.output.assign(2 * count, -1);
     std::iota(host.input.begin(), host.input.end(), static_cast<float>(h * 1000));
-    host.plan = *BuildPlan({.kind = kind, .root = Rank(0), .scaled = false}, layout_, orders_,
-                           HostIndex(h));
+    host.plan = *BuildPlan({.kind = kind, .algorithm = algorithm.value_or(UsualAlgorithm(kind))},
+                           layout_, orders_, HostIndex(h));
     host.geometry.emplace(*host.plan, DataType::kFloat32, count, kShape.slot_bytes);
     host.memory = {.input = reinterpret_cast<std::byte*>(host.input.data()),
                    .output = reinterpret_cast<std::byte*>(host.output.data())};
@@ -180,6 +181,18 @@ TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
     for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 100'001, 1);  // 25 slots' worth through 2
     ASSERT_TRUE(Run(device, {0, 1}).ok());
     ExpectSum(100'001);
+  }
+}
+
+TEST_F(ExecutorTest, ADirectAllReduceComposesItsSlicesAndTheRingAfterItToo) {
+  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Connect(device);
+  for (uint64_t count : {1u, 1000u, 50'001u}) {
+    for (Algorithm algorithm : {Algorithm::kDirect, Algorithm::kRing}) {
+      for (int h : {0, 1}) Start(h, OpKind::kAllReduce, count, 1, algorithm);
+      ASSERT_TRUE(Run(device, {0, 1}).ok());
+      ExpectSum(count);
+    }
   }
 }
 

@@ -130,6 +130,10 @@ class FakeRecvLane final : public RecvLane {
     EXPECT_FALSE(IsReleased(n)) << "looked at the slot of slice " << n << " after its release";
     return slots_[n % kFakeLaneShape.slots];
   }
+  std::optional<SliceTag> OldestTag() const override {
+    if (released_ == landed_.size()) return std::nullopt;
+    return landed_[released_].tag;
+  }
   std::vector<MemRef> UnusedSlots() const override { return {}; }
   void Release(SliceNumber n) override {
     ASSERT_LT(n, landed_.size()) << "released before it landed";

@@ -42,6 +42,8 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
       "position: {pod: p1, rack: r2}\n"
       "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
+      "algorithms:\n  costs: {hop_us: 12.5}\n"
+      "  rules: [{kind: all_reduce, algorithm: tree, max_bytes: 8KiB}]\n"
       "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
@@ -51,6 +53,10 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   EXPECT_EQ(config->sockets[0].mode, 0660u);
   EXPECT_EQ(config->lanes.slot_bytes, 1u << 20);
   EXPECT_EQ(config->channels, 4);
+  EXPECT_EQ(config->algorithms.costs.hop_us, 12.5);
+  EXPECT_EQ(config->algorithms.costs.slice_us, CostParameters().slice_us);
+  const AlgorithmRule rule{OpKind::kAllReduce, Algorithm::kTree, 0, 8 << 10};
+  EXPECT_EQ(config->algorithms.rules, std::vector{rule});
   EXPECT_EQ(config->buffers.buffers_per_tenant, 20000u);
   EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
 }
@@ -79,6 +85,19 @@ TEST_F(ServiceConfigTest, LimitsAreKept) {
   EXPECT_THAT(Refusal("listen: nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(Refusal("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
   EXPECT_THAT(Refusal("sockets: [{path: /a}]"), HasSubstr("tenant"));
+}
+
+TEST_F(ServiceConfigTest, AlgorithmsThatCannotBeAreRefused) {
+  EXPECT_THAT(Refusal("algorithms: {costs: {hop_us: -1}}"), HasSubstr("must not be below 0"));
+  EXPECT_THAT(Refusal("algorithms: {costs: {lane_bytes_per_us: 0}}"), HasSubstr("must be above 0"));
+  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
+              HasSubstr("ring, tree or direct"));
+  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
+              HasSubstr("no 'all_gather' by 'tree'"));
+  EXPECT_THAT(Refusal("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
+                      "max_bytes: 1}]}"),
+              HasSubstr("is above max_bytes"));
+  EXPECT_THAT(Refusal("algorithms: {rules: [{algorithm: tree}]}"), HasSubstr("kind"));
 }
 
 TEST_F(ServiceConfigTest, NamesOfPeersPlacesAreLookedUpOnce) {

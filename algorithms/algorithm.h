@@ -1,0 +1,67 @@
+// The ways in which a collective can run over hosts, and which of them serve which kind.
+//
+//             kinds                                    hops of an all-reduce over H hosts
+//   ring      all-reduce, reduce-scatter, all-gather,  2(H−1)
+//             broadcast, reduce
+//   tree      all-reduce, broadcast, reduce            2⌊log2 H⌋
+//   direct    all-reduce, all-to-all, gather, scatter  1
+//
+// Which one a call takes is chosen in algorithm_choice.h.
+#ifndef MCCS_ALGORITHMS_ALGORITHM_H_
+#define MCCS_ALGORITHMS_ALGORITHM_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "proto/operation.h"
+
+namespace mccs {
+
+// Values are part of the strategy's message: append, never renumber.
+enum class Algorithm : uint8_t { kRing = 0, kTree = 1, kDirect = 2 };
+inline constexpr int kAlgorithms = 3;
+
+// A direct all-reduce adds up one slice of each host in one combine.
+inline constexpr int kMaxDirectHosts = 128;
+
+// Kinds whose blocks go from one rank to one other, as they are.
+constexpr bool Exchanges(OpKind kind) {
+  return kind == OpKind::kAllToAll || kind == OpKind::kGather || kind == OpKind::kScatter;
+}
+
+// Whether there is such a plan for the kind, over enough hosts but not too many.
+constexpr bool Serves(Algorithm algorithm, OpKind kind) {
+  switch (algorithm) {
+    case Algorithm::kRing:
+      return Reduces(kind) || kind == OpKind::kAllGather || kind == OpKind::kBroadcast;
+    case Algorithm::kTree:
+      return kind == OpKind::kAllReduce || kind == OpKind::kBroadcast || kind == OpKind::kReduce;
+    case Algorithm::kDirect:
+      return kind == OpKind::kAllReduce || Exchanges(kind);
+  }
+  return false;
+}
+
+// Whether there is one over so many hosts. A tree over two is a ring. On one host there is nothing
+// to choose: the kind's usual algorithm stands for its local plan.
+constexpr bool Serves(Algorithm algorithm, OpKind kind, int hosts) {
+  if (!Serves(algorithm, kind)) return false;
+  if (algorithm == Algorithm::kTree) return hosts >= 3;
+  if (algorithm == Algorithm::kDirect && kind == OpKind::kAllReduce)
+    return hosts >= 2 && hosts <= kMaxDirectHosts;
+  return true;
+}
+
+// The one that serves the kind over any number of hosts.
+constexpr Algorithm UsualAlgorithm(OpKind kind) {
+  return Exchanges(kind) ? Algorithm::kDirect : Algorithm::kRing;
+}
+
+// "ring", "tree", "direct".
+std::string_view Name(Algorithm algorithm);
+std::optional<Algorithm> ParseAlgorithm(std::string_view name);
+
+}  // namespace mccs
+
+#endif  // MCCS_ALGORITHMS_ALGORITHM_H_

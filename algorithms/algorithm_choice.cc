@@ -1,0 +1,160 @@
+#include "algorithms/algorithm_choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "algorithms/binary_tree.h"
+
+namespace mccs {
+namespace {
+
+absl::Status ValidateCosts(const CostParameters& costs) {
+  const std::pair<const char*, double> times[] = {
+      {"operation_us", costs.operation_us}, {"hop_us", costs.hop_us}, {"slice_us", costs.slice_us}};
+  for (const auto& [name, value] : times) {
+    if (std::isfinite(value) && value >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is ", value, "; it must not be below 0"));
+  }
+  const std::pair<const char*, double> rates[] = {{"lane_bytes_per_us", costs.lane_bytes_per_us},
+                                                  {"host_bytes_per_us", costs.host_bytes_per_us},
+                                                  {"local_bytes_per_us", costs.local_bytes_per_us}};
+  for (const auto& [name, value] : rates) {
+    if (std::isfinite(value) && value > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRule(const AlgorithmRule& rule, size_t index) {
+  const auto refuse = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("rule ", index, ": ", why));
+  };
+  if (static_cast<int>(rule.kind) >= kOpKinds || static_cast<int>(rule.algorithm) >= kAlgorithms) {
+    return refuse("names no known kind or algorithm");
+  }
+  if (!Serves(rule.algorithm, rule.kind)) {
+    return refuse(absl::StrCat("there is no ", std::string(Name(rule.kind)), " by '",
+                               std::string(Name(rule.algorithm)), "'"));
+  }
+  if (rule.min_bytes > rule.max_bytes) {
+    return refuse(
+        absl::StrCat("min_bytes ", rule.min_bytes, " is above max_bytes ", rule.max_bytes));
+  }
+  return absl::OkStatus();
+}
+
+// The hosts that stand for all: positions on the ring.
+std::vector<HostIndex> Asked(const ChoiceGround& ground) {
+  const std::vector<HostIndex>& ring = ground.orders.rings.front();
+  const auto& hosts = ground.layout.hosts;
+  const auto most = std::max_element(
+      hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const std::set<HostIndex> asked{ring.front(), ring[1], ring[ring.size() / 2], ring.back(),
+                                  HostIndex(static_cast<int32_t>(most - hosts.begin()))};
+  return {asked.begin(), asked.end()};
+}
+
+int SizeClassOf(uint64_t bytes) { return bytes <= 1 ? 0 : std::bit_width(bytes - 1); }
+
+}  // namespace
+
+absl::Status ValidateChoice(const ChoiceParameters& parameters) {
+  if (absl::Status s = ValidateCosts(parameters.costs); !s.ok()) return s;
+  if (parameters.rules.size() > kMaxAlgorithmRules) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(parameters.rules.size(), " rules; ", kMaxAlgorithmRules, " at most"));
+  }
+  for (size_t i = 0; i < parameters.rules.size(); ++i) {
+    if (absl::Status s = ValidateRule(parameters.rules[i], i); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+int PeersOf(Algorithm algorithm, int hosts) {
+  const int others = hosts - 1;
+  if (algorithm == Algorithm::kRing) return std::min(2, others);
+  if (algorithm == Algorithm::kTree) return std::min(2 * (RootLevel(hosts) + 1), others);
+  return others;
+}
+
+AlgorithmChooser::AlgorithmChooser(const ChoiceGround& ground, ChoiceParameters parameters)
+    : ground_(ground), parameters_(std::move(parameters)) {}
+
+Algorithm AlgorithmChooser::Choose(OpKind kind, uint64_t bytes) {
+  if (ground_.layout.host_count() == 1) return UsualAlgorithm(kind);
+  if (const auto ruled = ByRule(kind, bytes); ruled.has_value()) return *ruled;
+  const int size = std::min(SizeClassOf(bytes), kSizeClasses - 1);
+  Kind& known = kinds_[static_cast<size_t>(kind)];
+  std::optional<Algorithm>& chosen = known.chosen[static_cast<size_t>(size)];
+  if (!chosen.has_value()) chosen = ByModel(known, kind, uint64_t{1} << size);
+  return *chosen;
+}
+
+bool AlgorithmChooser::MayTake(Algorithm algorithm, OpKind kind) const {
+  const int hosts = ground_.layout.host_count();
+  return algorithm == UsualAlgorithm(kind) ||
+         (Serves(algorithm, kind, hosts) && PeersOf(algorithm, hosts) <= ground_.max_peers);
+}
+
+std::optional<Algorithm> AlgorithmChooser::ByRule(OpKind kind, uint64_t bytes) const {
+  for (const AlgorithmRule& rule : parameters_.rules) {
+    if (rule.kind == kind && bytes >= rule.min_bytes && bytes <= rule.max_bytes &&
+        MayTake(rule.algorithm, kind)) {
+      return rule.algorithm;
+    }
+  }
+  return std::nullopt;
+}
+
+Algorithm AlgorithmChooser::ByModel(Kind& known, OpKind kind, uint64_t bytes) {
+  if (known.candidates.empty()) known.candidates = Candidates(kind);
+  const Candidate* best = &known.candidates.front();
+  for (const Candidate& candidate : known.candidates) {
+    if (CostUs(candidate, bytes) < CostUs(*best, bytes)) best = &candidate;
+  }
+  return best->algorithm;
+}
+
+std::vector<AlgorithmChooser::Candidate> AlgorithmChooser::Candidates(OpKind kind) const {
+  std::vector<Candidate> candidates;
+  for (int i = 0; i < kAlgorithms; ++i) {
+    const auto algorithm = static_cast<Algorithm>(i);
+    if (MayTake(algorithm, kind)) candidates.push_back({.algorithm = algorithm, .weights = {}});
+  }
+  if (candidates.size() == 1) return candidates;  // Nothing to weigh.
+  const std::vector<Candidate> usual{{.algorithm = UsualAlgorithm(kind), .weights = {}}};
+  const std::vector<HostIndex>& ring = ground_.orders.rings.front();
+  const ChannelOrders first{{ring}};
+  const Rank root = ground_.layout.hosts[static_cast<size_t>(ring.front().value())].front();
+  for (Candidate& candidate : candidates) {
+    for (HostIndex host : Asked(ground_)) {
+      const PlanKey key{
+          .kind = kind, .algorithm = candidate.algorithm, .root = HasRoot(kind) ? root : Rank(0)};
+      const auto plan = BuildPlan(key, ground_.layout, first, host);
+      if (!plan.ok()) return usual;  // On every host; who runs it is told why.
+      PlanWeight weight = Weigh(*plan);
+      // The other channels do as much, each around its own ring.
+      weight.programs.resize(ground_.orders.rings.size(), weight.programs.front());
+      weight.frame.programs.resize(ground_.orders.rings.size());
+      candidate.weights.push_back(std::move(weight));
+    }
+  }
+  return candidates;
+}
+
+double AlgorithmChooser::CostUs(const Candidate& candidate, uint64_t bytes) const {
+  const PlannedCall call{.type = DataType::kInt8, .count = bytes, .slot_bytes = ground_.slot_bytes};
+  double slowest = 0;
+  for (const PlanWeight& weight : candidate.weights) {
+    slowest = std::max(slowest, EstimateUs(weight, call, parameters_.costs));
+  }
+  return slowest;
+}
+
+}  // namespace mccs

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""All-reduce by ring, tree and direct plans, and by the one that the model chooses, over labs of several hosts.
+
+Ours goes the whole way: a compiled NCCL program with one rank per host, the shim, mccsd, the emulation of CUDA. Labs
+of all numbers of hosts and all algorithms are measured in turns. Prints a table per number of hosts, in
+microseconds, and one JSON line per figure. Exit status 1 where something could not be measured.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BIN = pathlib.Path(__file__).resolve().parent
+ALGORITHMS = ["ring", "tree", "direct"]
+CHOSEN = "chosen"
+PATIENCE_S = 300
+
+
+def call(*arguments):
+    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=PATIENCE_S,
+                            stdin=subprocess.DEVNULL)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
+                           f"{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def serves(algorithm, hosts):
+    return algorithm != "tree" or hosts >= 3
+
+
+def measure(hosts, algorithm, options):
+    """Microseconds by size, of each of several runs in one fresh lab."""
+    lab = f"bench-{os.getpid()}"
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+        if algorithm != CHOSEN:
+            config.write(f"algorithms: {{rules: [{{kind: {options.op}, algorithm: {algorithm}}}]}}\n")
+        config.flush()
+        call(BIN / "mccs-lab", "up", "--name", lab, "--hosts", hosts, "--gpus", 1, "--mccsd-config", config.name)
+    try:
+        return [perf(lab, options) for _ in range(options.runs)]
+    finally:
+        call(BIN / "mccs-lab", "down", "--name", lab)
+
+
+def perf(lab, options):
+    table = call(BIN / "mccs-lab", "run", "--name", lab, "--", BIN / "collective_perf", "--op", options.op, "--min",
+                 options.min, "--max", options.max, "--factor", options.factor, "--iters", options.iters, "--warmup",
+                 20, "--out-of-place", "--check", 0)
+    rows = re.findall(r"^(?:\[0\])?\s*(\d+)\s+\d+\s+float\S*\s+\S+\s+\S+\s+([\d.]+)\s", table, re.MULTILINE)
+    if not rows:
+        raise RuntimeError(f"no figures in\n{table}")
+    return {int(size): float(time_us) for size, time_us in rows}
+
+
+def processor():
+    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return found.group(1) if found else platform.machine()
+
+
+def print_table(hosts, figures, options):
+    ways = [way for way in ALGORITHMS + [CHOSEN] if (hosts, way) in figures]
+    print(f"\n{options.op}, {hosts} hosts, us\n\n| bytes | {' | '.join(ways)} |\n|{'---|' * (len(ways) + 1)}")
+    for size in figures[hosts, CHOSEN]:
+        print(f"| {size} | " + " | ".join(f"{figures[hosts, way][size]:.1f}" for way in ways) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--op", default="all_reduce", choices=["all_reduce", "broadcast", "reduce"])
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3, 4])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=1, help="of the program in each lab and round")
+    parser.add_argument("--iters", type=int, default=300)
+    parser.add_argument("--best", action="store_true",
+                        help="the best run counts, not the median: where other programs keep the machine busy")
+    parser.add_argument("--min", type=int, default=8)
+    parser.add_argument("--max", type=int, default=1 << 20)
+    parser.add_argument("--factor", type=int, default=4)
+    options = parser.parse_args()
+    ways = {hosts: [way for way in ALGORITHMS if serves(way, hosts)] + [CHOSEN] for hosts in options.hosts}
+    if options.op != "all_reduce":
+        ways = {hosts: [way for way in some if way != "direct"] for hosts, some in ways.items()}
+    series = {}
+    try:
+        for number in range(options.rounds):
+            print(f"round {number + 1} of {options.rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+            for hosts in options.hosts:
+                for way in ways[hosts]:
+                    series.setdefault((hosts, way), []).extend(measure(hosts, way, options))
+    except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
+        print(f"all_reduce_algorithms: {error}", file=sys.stderr)
+        return 1
+    count = min if options.best else statistics.median
+    figures = {key: {size: count([run[size] for run in runs]) for size in runs[0]} for key, runs in series.items()}
+    print(f"{processor()}, {os.cpu_count()} cores; {'best' if options.best else 'median'} of {options.runs} runs in "
+          f"each of {options.rounds} rounds in turns")
+    for hosts in options.hosts:
+        print_table(hosts, figures, options)
+    print()
+    for (hosts, way), times in figures.items():
+        for size, time_us in times.items():
+            print(json.dumps({"bench": "all_reduce_algorithms", "op": options.op, "hosts": hosts, "algorithm": way,
+                              "bytes": size, "value": time_us, "unit": "us", "rounds": options.rounds, "best": options.best}))
+    return 0
+
+
+sys.exit(main())

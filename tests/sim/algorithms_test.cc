@@ -1,0 +1,233 @@
+// Production daemons run collectives by ring, tree and direct plans in turns, as a strategy's rules
+// say, over a simulated clock and network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kSeeds = 60;
+constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
+
+// Ranges of sizes with an algorithm each.
+ChoiceParameters RandomRules(std::mt19937_64& random) {
+  ChoiceParameters parameters;
+  for (OpKind kind : kChoosable) {
+    uint64_t from = 0;
+    while (from < 1 << 20) {
+      const auto algorithm = static_cast<Algorithm>(random() % kAlgorithms);
+      const uint64_t to = from + (uint64_t{1} << (random() % 20));
+      if (Serves(algorithm, kind)) parameters.rules.push_back({kind, algorithm, from, to - 1});
+      from = to;
+    }
+  }
+  parameters.rules.resize(std::min(parameters.rules.size(), kMaxAlgorithmRules));
+  return parameters;
+}
+
+// Each host has a rank or more, in any order.
+std::vector<int> RandomLayout(std::mt19937_64& random, int hosts) {
+  std::vector<int> host_of_rank;
+  for (int h = 0; h < hosts; ++h) host_of_rank.insert(host_of_rank.end(), 1 + random() % 2, h);
+  std::shuffle(host_of_rank.begin(), host_of_rank.end(), random);
+  return host_of_rank;
+}
+
+SimWorldOptions RandomWorld(uint64_t seed, std::mt19937_64& random) {
+  const uint32_t slots = 2 + static_cast<uint32_t>(random() % 3);
+  return {.seed = seed,
+          .hosts = 2 + static_cast<int>(random() % 5),
+          .channels = 1 + static_cast<int>(random() % 2),
+          .lanes = {.slots = slots, .slot_bytes = 16u << 10},
+          .skew = static_cast<uint32_t>(random() % slots),
+          .algorithms = RandomRules(random),
+          .network = {}};
+}
+
+TEST(SimAlgorithms, TakeTurnsAndGiveTheRightNumbers) {
+  constexpr size_t kBytes = 256 << 10;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const SimWorldOptions options = RandomWorld(seed, random);
+    SimWorld world(options);
+    const std::vector<int> layout = RandomLayout(random, options.hosts);
+    SimJob job(world, layout, kBytes);
+    ASSERT_TRUE(job.Form());
+    for (int operation = 0; operation < 6; ++operation) {
+      const OpKind kind = kChoosable[random() % 3];
+      const uint64_t most = uint64_t{1} << (random() % 16);
+      const uint64_t count = 1 + random() % most;
+      const int root = HasRoot(kind) ? static_cast<int>(random() % layout.size()) : 0;
+      job.Fill(kBytes / sizeof(float));
+      job.PostAll(kind, count, root);
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << Name(kind) << " count " << count;
+      ASSERT_EQ(job.Wrong(kind, count, root), 0u)
+          << Name(kind) << " count " << count << " root " << root;
+    }
+  }
+}
+
+// A mean of bfloat16 is rounded on its way, so the order of the sums shows in its bits.
+TEST(SimAlgorithms, GiveAllRanksTheSameBits) {
+  constexpr uint64_t kFloats = 3000;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const SimWorldOptions options = RandomWorld(seed, random);
+    SimWorld world(options);
+    SimJob job(world, RandomLayout(random, options.hosts), kFloats * sizeof(float));
+    ASSERT_TRUE(job.Form());
+    for (DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+      job.Fill(kFloats);
+      const uint64_t floats = 1 + random() % kFloats;
+      for (int r = 0; r < job.ranks(); ++r) {
+        SimCall call = job.CallOf(r, OpKind::kAllReduce, floats * sizeof(float) / SizeOf(type));
+        call.type = type;
+        call.redop = ReduceOp::kAvg;
+        job.tenant(r).Post(job.rank(r), call);
+      }
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      for (uint64_t i = 0; i < floats; ++i) {
+        const auto bits = std::bit_cast<uint32_t>(job.output(0, i));
+        ASSERT_NE(job.output(0, i), SimJob::kUnwritten);
+        for (int r = 1; r < job.ranks(); ++r) {
+          ASSERT_EQ(std::bit_cast<uint32_t>(job.output(r, i)), bits)
+              << Name(type) << " element " << i << " of rank " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(SimAlgorithms, ManyCallsInFlightOfDifferentAlgorithmsKeepTheirOrder) {
+  for (uint64_t seed = 1; seed <= kSeeds / 2; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const SimWorldOptions options = RandomWorld(seed, random);
+    SimWorld world(options);
+    SimJob job(world, RandomLayout(random, options.hosts), 64 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(16 << 10);
+    uint64_t most = 0;
+    for (int i = 0; i < 30; ++i) {
+      const uint64_t count = 1 + random() % (uint64_t{1} << (random() % 14));
+      most = std::max(most, count);
+      job.PostAll(OpKind::kAllReduce, count);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, most), 0u);
+  }
+}
+
+// Over a network where a slice takes 50 us whatever it is.
+TEST(SimAlgorithms, ASmallCallTakesTheHopsOfItsAlgorithm) {
+  constexpr int64_t kHopNs = 50 * kNsPerUs;
+  const auto hops_of = [](Algorithm algorithm, int hosts) {
+    int height = 0;
+    while (2 << height <= hosts) ++height;
+    if (algorithm == Algorithm::kRing) return 2 * (hosts - 1);
+    return algorithm == Algorithm::kTree ? 2 * height : 1;
+  };
+  for (int hosts : {2, 3, 4, 8}) {
+    for (int i = 0; i < kAlgorithms; ++i) {
+      const auto algorithm = static_cast<Algorithm>(i);
+      if (!Serves(algorithm, OpKind::kAllReduce, hosts)) continue;
+      SCOPED_TRACE(testing::Message() << hosts << " hosts, " << Name(algorithm));
+      SimWorldOptions options{.seed = 1,
+                              .hosts = hosts,
+                              .algorithms = {},
+                              .network = {.min_delay_ns = kHopNs, .max_delay_ns = kHopNs}};
+      options.algorithms.rules = {{OpKind::kAllReduce, algorithm}};
+      SimWorld world(options);
+      std::vector<int> layout;
+      for (int h = 0; h < hosts; ++h) layout.push_back(h);
+      SimJob job(world, layout, 4096);
+      ASSERT_TRUE(job.Form());
+      job.Fill(2);
+      job.PostAll(OpKind::kAllReduce, 2);  // opens the lanes
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      const MonotonicNs begin = world.clock().Now();
+      job.PostAll(OpKind::kAllReduce, 2);
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+      const int64_t took_ns = world.clock().Now() - begin;
+      EXPECT_EQ(took_ns / kHopNs, hops_of(algorithm, hosts)) << took_ns << " ns";
+    }
+  }
+}
+
+// Counts that differ are calls of different sizes, which may take different algorithms: lanes that
+// one host sends on are then no business of the other's.
+TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
+  constexpr uint64_t kCounts[] = {10, 1000, 10'000};
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorldOptions options{.seed = seed, .hosts = 5, .algorithms = {}, .network = {}};
+    options.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kTree, 0, 100},
+                                {OpKind::kAllReduce, Algorithm::kDirect, 101, 10'000},
+                                {OpKind::kAllReduce, Algorithm::kRing}};
+    SimWorld world(options);
+    SimJob job(world, {0, 1, 2, 3, 4}, 64 << 10);
+    ASSERT_TRUE(job.Form());
+    const size_t right = random() % 3;
+    const size_t wrong = (right + 1 + random() % 2) % 3;
+    const int stranger = static_cast<int>(random() % 5);
+    for (int r = 0; r < 5; ++r) {
+      job.Post(r, OpKind::kAllReduce, kCounts[r == stranger ? wrong : right]);
+    }
+    ASSERT_TRUE(world.RunUntil([&] {
+      for (int r = 0; r < 5; ++r) {
+        if (!job.rank(r).failed()) return false;
+      }
+      return true;
+    })) << "rank "
+        << stranger << " calls " << kCounts[wrong] << ", others " << kCounts[right];
+    for (size_t which : {right, wrong}) {
+      EXPECT_THAT(job.rank(0).failure(),
+                  testing::HasSubstr("all_reduce #1 count " + std::to_string(kCounts[which])));
+    }
+  }
+}
+
+// Lanes of trees and direct plans are opened when they are first used, and can break like others.
+TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
+  uint64_t cuts = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorldOptions options = RandomWorld(seed, random);
+    options.hosts = 4;
+    SimWorld world(options);
+    SimJob job(world, {0, 1, 2, 3}, 256 << 10);
+    ASSERT_TRUE(job.Form());
+    job.Fill(60'000);
+    for (uint64_t count : {60'000u, 5'000u, 40'000u, 100u}) {
+      job.PostAll(OpKind::kAllReduce, count);
+      job.PostAll(OpKind::kAllReduce, 60'000);
+    }
+    for (int cut = 0; cut < 4; ++cut) {
+      world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
+      const auto& reports = world.host(static_cast<int>(random() % 4)).controller().reports;
+      if (reports.empty()) continue;
+      const auto& lanes = reports.begin()->second.lanes;
+      const std::string local = lanes[random() % lanes.size()].local;
+      const size_t colon = local.find(':');
+      if (colon == std::string::npos) continue;  // broken at the time of the report
+      cuts += world.network().CutStream(
+          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 60'000), 0u);
+  }
+  EXPECT_GT(cuts, kSeeds);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,127 @@
+#include "algorithms/algorithm_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/unit/algorithms/plan_cases.h"
+
+namespace mccs {
+namespace {
+
+constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
+
+// A network of fast links that are far apart.
+constexpr CostParameters kFar{.operation_us = 10,
+                              .hop_us = 50,
+                              .slice_us = 3,
+                              .lane_bytes_per_us = 3000,
+                              .host_bytes_per_us = 3000,
+                              .local_bytes_per_us = 20'000};
+
+// One communicator as one of its hosts sees it.
+class Choice {
+ public:
+  explicit Choice(int hosts, ChoiceParameters parameters = {.costs = kFar, .rules = {}},
+                  int max_peers = kMaxHosts)
+      : layout_(BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 2))),
+        orders_(VariedOrders(hosts, 2)),
+        chooser_(
+            {.layout = layout_, .orders = orders_, .slot_bytes = 96 << 10, .max_peers = max_peers},
+            std::move(parameters)) {}
+  Algorithm Of(OpKind kind, uint64_t bytes) { return chooser_.Choose(kind, bytes); }
+  Algorithm OfAllReduce(uint64_t bytes) { return Of(OpKind::kAllReduce, bytes); }
+
+ private:
+  const Layout layout_;
+  const ChannelOrders orders_;
+  AlgorithmChooser chooser_;
+};
+
+TEST(AlgorithmChoice, SmallAllReducesGoDirectLargeOnesRound) {
+  for (int hosts : {2, 3, 4, 8}) {
+    EXPECT_EQ(Choice(hosts).OfAllReduce(8), Algorithm::kDirect) << hosts;
+    EXPECT_EQ(Choice(hosts).OfAllReduce(4 << 10), Algorithm::kDirect) << hosts;
+  }
+  for (int hosts : {3, 4, 8}) {
+    EXPECT_EQ(Choice(hosts).OfAllReduce(256 << 20), Algorithm::kRing) << hosts;
+  }
+}
+
+TEST(AlgorithmChoice, ManyHostsTakeTrees) {
+  Choice choice(100);
+  EXPECT_EQ(choice.OfAllReduce(8), Algorithm::kTree) << "sending to 99 hosts takes its time too";
+  EXPECT_EQ(choice.OfAllReduce(64 << 10), Algorithm::kTree);
+  EXPECT_EQ(choice.OfAllReduce(uint64_t{8} << 30), Algorithm::kRing);
+  EXPECT_EQ(choice.Of(OpKind::kBroadcast, 8), Algorithm::kTree);
+  EXPECT_EQ(choice.Of(OpKind::kReduce, 8), Algorithm::kTree);
+}
+
+TEST(AlgorithmChoice, OneHostAndKindsWithOneAlgorithmHaveNoChoice) {
+  Choice alone(1);
+  for (OpKind kind : kChoosable) EXPECT_EQ(alone.Of(kind, 8), Algorithm::kRing);
+  Choice choice(4);
+  EXPECT_EQ(choice.Of(OpKind::kAllGather, 8), Algorithm::kRing);
+  EXPECT_EQ(choice.Of(OpKind::kReduceScatter, 8), Algorithm::kRing);
+  EXPECT_EQ(choice.Of(OpKind::kAllToAll, 8), Algorithm::kDirect);
+}
+
+TEST(AlgorithmChoice, ARuleWinsWithinItsSizes) {
+  ChoiceParameters parameters{.costs = kFar, .rules = {}};
+  parameters.rules = {
+      {OpKind::kAllReduce, Algorithm::kTree, 100, 200},
+      {OpKind::kAllReduce, Algorithm::kRing, 150, 300},
+      {OpKind::kBroadcast, Algorithm::kTree, 0, 10},
+  };
+  Choice choice(4, parameters);
+  EXPECT_EQ(choice.OfAllReduce(99), Algorithm::kDirect) << "the model's";
+  EXPECT_EQ(choice.OfAllReduce(100), Algorithm::kTree);
+  EXPECT_EQ(choice.OfAllReduce(200), Algorithm::kTree) << "the first that fits";
+  EXPECT_EQ(choice.OfAllReduce(201), Algorithm::kRing);
+  EXPECT_EQ(choice.OfAllReduce(300), Algorithm::kRing);
+  EXPECT_EQ(choice.OfAllReduce(301), Algorithm::kDirect);
+}
+
+TEST(AlgorithmChoice, ARuleForWhatCannotBeIsPassedOver) {
+  ChoiceParameters parameters{.costs = kFar, .rules = {}};
+  parameters.rules = {{OpKind::kAllReduce, Algorithm::kTree},
+                      {OpKind::kAllReduce, Algorithm::kDirect}};
+  EXPECT_EQ(Choice(2, parameters).OfAllReduce(uint64_t{1} << 30), Algorithm::kDirect)
+      << "a tree over two hosts is none";
+  EXPECT_EQ(Choice(8, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kTree);
+  EXPECT_EQ(Choice(12, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kRing)
+      << "no memory for so many lanes";
+}
+
+TEST(AlgorithmChoice, TakesNoMoreLanesThanThereIsMemoryFor) {
+  EXPECT_EQ(Choice(4, {.costs = kFar, .rules = {}}, 3).OfAllReduce(8), Algorithm::kDirect);
+  EXPECT_NE(Choice(4, {.costs = kFar, .rules = {}}, 2).OfAllReduce(8), Algorithm::kDirect);
+  EXPECT_EQ(Choice(4, {.costs = kFar, .rules = {}}, 2).OfAllReduce(8), Algorithm::kRing);
+}
+
+// Hosts and calls are asked in different orders; what was remembered must not matter.
+TEST(AlgorithmChoice, DoesNotDependOnWhatWasAskedBefore) {
+  for (int hosts : {2, 3, 5, 17, 40}) {
+    Choice upwards(hosts), downwards(hosts);
+    std::vector<Algorithm> up, down;
+    for (int bit = 0; bit <= 50; ++bit) {
+      for (OpKind kind : kChoosable) up.push_back(upwards.Of(kind, uint64_t{1} << bit));
+    }
+    for (int bit = 50; bit >= 0; --bit) {
+      for (int k = 2; k >= 0; --k)
+        down.insert(down.begin(), downwards.Of(kChoosable[k], uint64_t{1} << bit));
+    }
+    EXPECT_EQ(up, down) << hosts << " hosts";
+  }
+}
+
+TEST(AlgorithmChoice, ItsSizesAreRoundedUp) {
+  Choice choice(6);
+  for (int bit = 1; bit < 40; ++bit) {
+    const uint64_t size = uint64_t{1} << bit;
+    EXPECT_EQ(choice.OfAllReduce(size - size / 4), choice.OfAllReduce(size)) << size;
+  }
+}
+
+}  // namespace
+}  // namespace mccs
