@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/closest_word.h"
+#include "base/status_macros.h"
 #include "base/units.h"
 
 namespace mccs {
@@ -35,6 +36,59 @@ std::string Describe(const YAML::Node& node) {
 }
 
 bool IsPlain(const YAML::Node& node) { return node.IsScalar() && node.Tag() != kQuotedTag; }
+
+std::string PlaceOf(const std::string& name, const YAML::Mark& mark) {
+  return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
+}
+
+// The documents of `text`, each a mapping or nothing.
+absl::StatusOr<std::vector<YAML::Node>> LoadMappings(const std::string& text,
+                                                     const std::string& name) {
+  std::vector<YAML::Node> roots;
+  try {
+    roots = YAML::LoadAll(text);
+  } catch (const YAML::Exception& e) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PlaceOf(name, e.mark), "malformed YAML: ", e.msg));
+  }
+  for (const YAML::Node& root : roots) {
+    if (root.IsNull() || root.IsMap()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        PlaceOf(name, root.Mark()), "expected 'key: value' lines, found ", Describe(root)));
+  }
+  return roots;
+}
+
+// Collects where each value of a document stands. An alias is walked as often as it is named, and
+// may name what it stands in, hence the limits.
+class PlaceWalk {
+ public:
+  // False: they are too many, or too deep.
+  bool Walk(const YAML::Node& node, const std::string& path, size_t depth = 0) {
+    if (++seen_ > YamlReader::kMaxPlaces || depth > YamlReader::kMaxDepth) return false;
+    if (!path.empty())
+      places_.emplace(path, YamlPlace{node.Mark().line + 1, node.Mark().column + 1});
+    if (node.IsSequence()) {
+      for (size_t i = 0; i < node.size(); ++i) {
+        if (!Walk(node[i], absl::StrCat(path, "[", i, "]"), depth + 1)) return false;
+      }
+    }
+    if (!node.IsMap()) return true;
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) continue;
+      const std::string& key = entry.first.Scalar();
+      const std::string below = path.empty() ? key : absl::StrCat(path, ".", key);
+      if (!Walk(entry.second, below, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  std::map<std::string, YamlPlace> Take() { return std::move(places_); }
+
+ private:
+  size_t seen_ = 0;
+  std::map<std::string, YamlPlace> places_;
+};
 
 }  // namespace
 
@@ -140,28 +194,28 @@ absl::StatusOr<YamlReader> YamlReader::Open(const std::string& path) {
   return Parse(text.str(), path);
 }
 
-absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std::string& name) {
+absl::StatusOr<std::vector<YamlReader>> YamlReader::ParseAll(const std::string& text,
+                                                             const std::string& name) {
   auto document = std::make_shared<Document>();
   document->name = name;
-  const auto place = [&](const YAML::Mark& mark) {
-    return absl::StrCat(name, ":", mark.line + 1, ":", mark.column + 1, ": ");
-  };
-  YAML::Node root;
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place(documents[1].Mark()), "a second document begins here; one is read"));
-    }
-    if (!documents.empty()) root = documents[0];
-  } catch (const YAML::Exception& e) {
-    return absl::InvalidArgumentError(absl::StrCat(place(e.mark), "malformed YAML: ", e.msg));
+  std::vector<YamlReader> readers;
+  MCCS_ASSIGN_OR_RETURN(const std::vector<YAML::Node> roots, LoadMappings(text, name));
+  for (const YAML::Node& root : roots) {
+    if (root.IsNull()) continue;
+    readers.push_back(YamlReader(document, document->NewMapping(root, "")));
   }
-  if (!root.IsNull() && !root.IsMap()) {
+  return readers;
+}
+
+absl::StatusOr<YamlReader> YamlReader::Parse(const std::string& text, const std::string& name) {
+  MCCS_ASSIGN_OR_RETURN(const std::vector<YAML::Node> roots, LoadMappings(text, name));
+  if (roots.size() > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(place(root.Mark()), "expected 'key: value' lines, found ", Describe(root)));
+        absl::StrCat(PlaceOf(name, roots[1].Mark()), "a second document begins here; one is read"));
   }
-  Mapping* mapping = document->NewMapping(root, "");
+  auto document = std::make_shared<Document>();
+  document->name = name;
+  Mapping* mapping = document->NewMapping(roots.empty() ? YAML::Node() : roots[0], "");
   return YamlReader(std::move(document), mapping);
 }
 
@@ -328,6 +382,27 @@ std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
     readers.push_back(YamlReader(document_, document_->NewMapping(item, path)));
   }
   return readers;
+}
+
+absl::StatusOr<std::map<std::string, YamlPlace>> YamlReader::Places() const {
+  PlaceWalk walk;
+  if (walk.Walk(mapping_->node, "")) return walk.Take();
+  return absl::InvalidArgumentError(absl::StrCat(
+      PlaceOf(document_->name, mapping_->node.Mark()), "a document may have ", kMaxPlaces,
+      " values, ", kMaxDepth, " deep, aliases counted as often as they are named"));
+}
+
+YamlPlace YamlReader::Place() const {
+  const YAML::Mark mark = Document::MarkOf(*mapping_, Value{});
+  return {mark.line + 1, mark.column + 1};
+}
+
+std::string YamlReader::TextOf(std::string_view key, Need need) {
+  const Value value = Take(key, need);
+  if (!value) return "";
+  YAML::Emitter emitter;
+  emitter << *value;
+  return emitter.c_str();
 }
 
 bool YamlReader::Has(std::string_view key) const { return static_cast<bool>(Find(key)); }

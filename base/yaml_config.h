@@ -19,6 +19,7 @@
 #define MCCS_BASE_YAML_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,12 @@ inline constexpr int kExitBadConfiguration = 2;
 
 enum class Need { kOptional, kRequired };
 
+// Both from 1 on.
+struct YamlPlace {
+  int line = 0;
+  int column = 0;
+};
+
 // One mapping of the document. Copies speak of the same mapping.
 class YamlReader {
  public:
@@ -42,6 +49,10 @@ class YamlReader {
   static absl::StatusOr<YamlReader> Open(const std::string& path);
   // `name` stands where the path would stand in errors.
   static absl::StatusOr<YamlReader> Parse(const std::string& text, const std::string& name);
+  // A file of several documents, in its order; empty ones are left out. They share their errors:
+  // Finish() of any of them speaks of all, so call it once.
+  static absl::StatusOr<std::vector<YamlReader>> ParseAll(const std::string& text,
+                                                          const std::string& name);
 
   void Field(std::string_view key, std::string* out, Need need = Need::kOptional);
   void Field(std::string_view key, bool* out, Need need = Need::kOptional);
@@ -69,6 +80,17 @@ class YamlReader {
   YamlReader Child(std::string_view key, Need need = Need::kOptional);
   // The mappings of the list under `key`.
   std::vector<YamlReader> Children(std::string_view key, Need need = Need::kOptional);
+
+  // Where this mapping begins.
+  YamlPlace Place() const;
+  // Where every value of this mapping and of all below stands, by its path from here:
+  // "lanes.ports[1]". kInvalidArgument: more than kMaxPlaces, or deeper than kMaxDepth.
+  absl::StatusOr<std::map<std::string, YamlPlace>> Places() const;
+  static constexpr size_t kMaxPlaces = 200'000;
+  static constexpr size_t kMaxDepth = 32;
+
+  // The value of `key` as YAML without comments, for a reader of its own; empty where it is absent.
+  std::string TextOf(std::string_view key, Need need = Need::kOptional);
 
   bool Has(std::string_view key) const;
 

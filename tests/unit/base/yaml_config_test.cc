@@ -195,5 +195,66 @@ TEST(ClosestWord, IsGivenOnlyWhenItIsClose) {
   EXPECT_EQ(ClosestWord("", known), nullptr);
 }
 
+TEST(Yaml, SeveralDocumentsShareTheirErrors) {
+  auto documents = YamlReader::ParseAll("a: x\n---\n---\na: 2\nb: 3\n", "x.yaml");
+  ASSERT_TRUE(documents.ok()) << documents.status();
+  ASSERT_EQ(documents->size(), 2u) << "the empty one is left out";
+  for (YamlReader& document : *documents) {
+    int32_t a = 0;
+    document.Field("a", &a);
+  }
+  EXPECT_EQ((*documents)[1].Place().line, 4);
+  EXPECT_EQ((*documents)[0].Finish().message(),
+            "x.yaml:1:4: 'a' must be an integer from -2147483648 to 2147483647, found 'x'\n"
+            "x.yaml:5:1: unknown key 'b'; known here: a");
+  EXPECT_EQ(YamlReader::ParseAll("a: 1\n---\n[b]\n", "x.yaml").status().message(),
+            "x.yaml:3:1: expected 'key: value' lines, found a list");
+  EXPECT_TRUE(YamlReader::ParseAll("", "x.yaml")->empty());
+}
+
+TEST(Yaml, PlacesAreKnownByPath) {
+  const auto document = YamlReader::Parse("a: 1\nb:\n  c: [x, {d: y}]\n  e:\n    - z\n", "x.yaml");
+  const auto places = document->Places();
+  ASSERT_TRUE(places.ok()) << places.status();
+  const auto at = [&](const std::string& path) {
+    const auto found = places->find(path);
+    return found == places->end() ? std::pair(0, 0)
+                                  : std::pair(found->second.line, found->second.column);
+  };
+  EXPECT_EQ(at("a"), std::pair(1, 4));
+  EXPECT_EQ(at("b.c[1].d"), std::pair(3, 14));
+  EXPECT_EQ(at("b.e[0]"), std::pair(5, 7));
+  EXPECT_EQ(places->size(), 8u);
+}
+
+TEST(Yaml, AliasesThatMultiplyOrHoldThemselvesAreRefusedAsPlaces) {
+  std::string laughs = "a0: &a0 [x, x]\n";
+  for (int i = 1; i < 25; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before + ", " + before +
+              "]\n";
+  }
+  for (const std::string& text : {laughs, std::string("a: &a [*a]\n")}) {
+    const auto document = YamlReader::Parse(text, "x.yaml");
+    ASSERT_TRUE(document.ok()) << document.status();
+    EXPECT_THAT(std::string(document->Places().status().message()),
+                HasSubstr("x.yaml:1:1: a document may have 200000 values, 32 deep"));
+  }
+}
+
+TEST(Yaml, ThePartUnderAKeyIsTextForAReaderOfItsOwn) {
+  auto document = YamlReader::Parse("a: {b: [1, '2'], c: \"x: y\"}  # why\n", "x.yaml");
+  const std::string text = document->TextOf("a");
+  EXPECT_TRUE(document->Finish().ok()) << "asked for";
+  auto again = YamlReader::Parse(text, "y.yaml");
+  std::vector<std::string> b;
+  std::string c;
+  again->Field("b", &b);
+  again->Field("c", &c);
+  EXPECT_TRUE(again->Finish().ok());
+  EXPECT_THAT(b, ElementsAre("1", "2"));
+  EXPECT_EQ(c, "x: y");
+}
+
 }  // namespace
 }  // namespace mccs

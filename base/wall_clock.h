@@ -1,0 +1,28 @@
+// The time of day, handed in like base/clock.h's. For people: it may jump, and nothing is measured
+// by it.
+#ifndef MCCS_BASE_WALL_CLOCK_H_
+#define MCCS_BASE_WALL_CLOCK_H_
+
+#include <cstdint>
+
+namespace mccs {
+
+// Nanoseconds since 1970-01-01 00:00 UTC.
+using UnixNs = int64_t;
+
+// THREAD: any.
+class WallClock {
+ public:
+  virtual ~WallClock() = default;
+  virtual UnixNs Now() const = 0;
+};
+
+// CLOCK_REALTIME.
+class SystemWallClock final : public WallClock {
+ public:
+  UnixNs Now() const override;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_BASE_WALL_CLOCK_H_
