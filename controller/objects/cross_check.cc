@@ -1,0 +1,209 @@
+#include "controller/objects/cross_check.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/closest_word.h"
+#include "controller/objects/exact_units.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kMaxNamesShown = 8;
+constexpr size_t kMaxFaultsShown = 20;
+
+// "(did you mean 'h1'?)", "(there are: h1, h2)".
+std::string Suggest(const std::string& word, const std::vector<std::string>& known) {
+  if (const std::string* near = ClosestWord(word, known)) {
+    return absl::StrCat("(did you mean '", *near, "'?)");
+  }
+  if (known.empty()) return "(there are none yet)";
+  const size_t shown = std::min(known.size(), kMaxNamesShown);
+  return absl::StrCat("(there are: ", absl::StrJoin(known.begin(), known.begin() + shown, ", "),
+                      shown < known.size() ? ", …)" : ")");
+}
+
+std::string Item(const char* list, size_t index) { return absl::StrCat(list, "[", index, "]"); }
+
+// A field of an object.
+struct Place {
+  const Object* object;
+  std::string field;
+};
+
+// "Tenant 'team-a' (a.yaml:7:8)".
+std::string ToText(const Place& place) {
+  return absl::StrCat(ToText(place.object->key), " (", PlaceOf(*place.object, place.field), ")");
+}
+
+class Checker {
+ public:
+  explicit Checker(const ObjectSet& set)
+      : set_(set),
+        tenants_(set.NamesOf(ObjectKind::kTenant)),
+        topologies_(set.OfKind(ObjectKind::kTopology)) {}
+
+  std::vector<Fault> Check() {
+    CheckTenants();
+    CheckPolicies();
+    CheckTopologies();
+    return std::move(faults_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Add(const Object& object, std::string field, const Parts&... parts) {
+    faults_.push_back({object.key, std::move(field), absl::StrCat(parts...)});
+  }
+
+  void CheckTenants() {
+    std::map<std::string, Place> claimed;
+    for (const Object* object : set_.OfKind(ObjectKind::kTenant)) {
+      const TenantSpec& tenant = TenantOf(*object);
+      if (tenant.guarantee_bps && tenant.cap_bps && *tenant.cap_bps < *tenant.guarantee_bps) {
+        Add(*object, "spec.cap", "the cap of ", ExactBitRate(*tenant.cap_bps),
+            " is below the guarantee of ", ExactBitRate(*tenant.guarantee_bps), " (",
+            PlaceOf(*object, "spec.guarantee"), "); raise the one or lower the other");
+      }
+      const auto claim = [&](const char* list, const char* what, const auto& values) {
+        for (size_t i = 0; i < values.size(); ++i) {
+          const std::string who = absl::StrCat(what, " ", values[i]);
+          const auto [first, is_first] = claimed.emplace(who, Place{object, Item(list, i)});
+          if (is_first) continue;
+          Add(*object, Item(list, i), who, " is ", ToText(first->second),
+              " already; a process has one tenant: name it in one of them");
+        }
+      };
+      claim("spec.who.uids", "uid", tenant.uids);
+      claim("spec.who.sockets", "socket", tenant.sockets);
+      claim("spec.who.cgroups", "cgroup", tenant.cgroups);
+    }
+  }
+
+  void CheckPolicies() {
+    for (const Object* object : set_.OfKind(ObjectKind::kPolicy)) {
+      const PolicySpec& policy = PolicyOf(*object);
+      CheckTenantNames(*object, "spec.parameters.favoured", policy.parameters.favoured);
+      CheckTenantNames(*object, "spec.for.tenants", policy.tenants);
+      CheckHosts(*object, "spec.parameters.order", policy.parameters.order);
+      CheckLinks(*object, "spec.parameters.avoid_links", policy.parameters.avoid_links);
+      CheckLinks(*object, "spec.parameters.reserved_links", policy.parameters.reserved_links);
+    }
+    CheckOnePolicyEach();
+  }
+
+  void CheckTenantNames(const Object& object, const char* list,
+                        const std::vector<std::string>& names) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (set_.Find({ObjectKind::kTenant, names[i]}) != nullptr) continue;
+      Add(object, Item(list, i), "there is no Tenant '", names[i], "' ",
+          Suggest(names[i], tenants_), "; apply it before this or in the same call");
+    }
+  }
+
+  void CheckHosts(const Object& object, const char* list, const std::vector<std::string>& names) {
+    CheckParts(
+        object, list, names, "host",
+        [](const Topology& t, const std::string& name) { return t.FindHost(name).has_value(); },
+        [](const Topology& t) { return t.hosts(); });
+  }
+
+  void CheckLinks(const Object& object, const char* list, const std::vector<std::string>& names) {
+    CheckParts(
+        object, list, names, "link",
+        [](const Topology& t, const std::string& name) { return t.FindLink(name).has_value(); },
+        [](const Topology& t) { return t.links(); });
+  }
+
+  template <typename Has, typename Parts>
+  void CheckParts(const Object& object, const char* list, const std::vector<std::string>& names,
+                  const char* what, Has has, Parts parts) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      const bool known = std::any_of(topologies_.begin(), topologies_.end(), [&](const Object* t) {
+        return has(*TopologyOf(*t).topology, names[i]);
+      });
+      if (known) continue;
+      std::vector<std::string> all;
+      for (const Object* topology : topologies_) {
+        for (const auto& part : parts(*TopologyOf(*topology).topology)) all.push_back(part.name);
+      }
+      Add(object, Item(list, i), "no Topology has a ", what, " '", names[i], "' ",
+          Suggest(names[i], all), "; name another, or apply a Topology that has it");
+    }
+  }
+
+  // At one level (communicators, tenants, all others) there is one policy for each operation.
+  void CheckOnePolicyEach() {
+    for (const Object* object : set_.OfKind(ObjectKind::kPolicy)) {
+      const PolicySpec& policy = PolicyOf(*object);
+      for (size_t i = 0; i < policy.tenants.size(); ++i) {
+        CheckAlone({object, Item("spec.for.tenants", i)},
+                   absl::StrCat("Tenant '", policy.tenants[i], "'"));
+      }
+      for (size_t i = 0; i < policy.communicators.size(); ++i) {
+        CheckAlone({object, Item("spec.for.communicators", i)},
+                   absl::StrCat("communicator ", policy.communicators[i]));
+      }
+      if (policy.tenants.empty() && policy.communicators.empty()) {
+        CheckAlone({object, "spec.for"}, "all that no other policy names");
+      }
+    }
+  }
+
+  void CheckAlone(const Place& place, const std::string& subject) {
+    std::vector<Place>& others = policies_for_[subject];
+    const SizeRange& sizes = PolicyOf(*place.object).sizes;
+    for (const Place& other : others) {
+      const SizeRange& taken = PolicyOf(*other.object).sizes;
+      if (!sizes.Overlaps(taken)) continue;
+      Add(*place.object, place.field, "two policies for ", subject, ": ", ToText(other),
+          " is for sizes ", ToText(taken), ", this one for ", ToText(sizes),
+          "; delete one, or keep their `sizes` apart");
+      break;
+    }
+    others.push_back(place);
+  }
+
+  void CheckTopologies() {
+    std::map<std::string, Place> stands_in;
+    for (const Object* object : topologies_) {
+      for (const Topology::Host& host : TopologyOf(*object).topology->hosts()) {
+        const auto [first, is_first] = stands_in.emplace(host.name, Place{object, "spec.hosts"});
+        if (is_first) continue;
+        Add(*object, "spec.hosts", "host '", host.name, "' stands in ", ToText(first->second),
+            " already; take it out of one of them");
+        break;
+      }
+    }
+  }
+
+  const ObjectSet& set_;
+  const std::vector<std::string> tenants_;
+  const std::vector<const Object*> topologies_;
+  std::map<std::string, std::vector<Place>> policies_for_;
+  std::vector<Fault> faults_;
+};
+
+}  // namespace
+
+std::vector<Fault> CheckObjects(const ObjectSet& set) { return Checker(set).Check(); }
+
+std::string ToText(const ObjectSet& set, const std::vector<Fault>& faults) {
+  std::string text;
+  for (size_t i = 0; i < faults.size() && i < kMaxFaultsShown; ++i) {
+    const Fault& fault = faults[i];
+    const Object* object = set.Find(fault.object);
+    absl::StrAppend(&text, i == 0 ? "" : "\n",
+                    object != nullptr ? PlaceOf(*object, fault.field) : "", ": ",
+                    ToText(fault.object), ", ", fault.field, ": ", fault.text);
+  }
+  if (faults.size() > kMaxFaultsShown) {
+    absl::StrAppend(&text, "\n(", faults.size() - kMaxFaultsShown, " more)");
+  }
+  return text;
+}
+
+}  // namespace mccs

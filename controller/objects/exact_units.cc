@@ -1,0 +1,26 @@
+#include "controller/objects/exact_units.h"
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+
+namespace mccs {
+
+std::string ExactBytes(uint64_t bytes) {
+  std::string text = FormatBytes(bytes);
+  return ParseBytes(text) == bytes ? text : absl::StrCat(bytes);
+}
+
+std::string ExactBitRate(uint64_t bits_per_second) {
+  std::string text = FormatBitRate(static_cast<double>(bits_per_second));
+  return ParseBitRate(text) == bits_per_second ? text : absl::StrCat(bits_per_second, " bps");
+}
+
+std::string ExactNumber(double value) {
+  char text[512];  // more than any double takes
+  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed);
+  return std::string(text, end.ptr);
+}
+
+}  // namespace mccs

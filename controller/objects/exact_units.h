@@ -1,0 +1,21 @@
+// Figures as documents bear them: short, and read back as the very same.
+#ifndef MCCS_CONTROLLER_OBJECTS_EXACT_UNITS_H_
+#define MCCS_CONTROLLER_OBJECTS_EXACT_UNITS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace mccs {
+
+// "64 GiB", "1000001".
+std::string ExactBytes(uint64_t bytes);
+
+// "187.5 Mbps", "1234567891 bps".
+std::string ExactBitRate(uint64_t bits_per_second);
+
+// A number that reads back as `value`, in the fewest digits: "2", "0.1".
+std::string ExactNumber(double value);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_OBJECTS_EXACT_UNITS_H_

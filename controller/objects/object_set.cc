@@ -1,0 +1,66 @@
+#include "controller/objects/object_set.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+
+namespace mccs {
+namespace {
+
+// What daemons call a user who has no socket of its own: "uid 1000".
+constexpr std::string_view kUserPrefix = "uid ";
+
+template <typename List, typename Word>
+bool Contains(const List& list, const Word& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+}  // namespace
+
+const Object* ObjectSet::Find(const ObjectKey& key) const {
+  const auto found = objects.find(key);
+  return found != objects.end() ? &found->second : nullptr;
+}
+
+std::vector<const Object*> ObjectSet::OfKind(ObjectKind kind) const {
+  std::vector<const Object*> found;
+  for (const auto& [key, object] : objects) {
+    if (key.kind == kind) found.push_back(&object);
+  }
+  return found;
+}
+
+std::vector<std::string> ObjectSet::NamesOf(ObjectKind kind) const {
+  std::vector<std::string> names;
+  for (const Object* object : OfKind(kind)) names.push_back(object->key.name);
+  return names;
+}
+
+const Object* FindTenant(const ObjectSet& set, std::string_view announced) {
+  uint32_t uid = 0;
+  const bool is_user = announced.starts_with(kUserPrefix) &&
+                       absl::SimpleAtoi(std::string(announced.substr(kUserPrefix.size())), &uid);
+  for (const auto& [key, object] : set.objects) {
+    if (key.kind != ObjectKind::kTenant) continue;
+    const TenantSpec& tenant = TenantOf(object);
+    if (is_user ? Contains(tenant.uids, uid) : Contains(tenant.sockets, announced)) return &object;
+  }
+  return nullptr;
+}
+
+const Object* FindPolicy(const ObjectSet& set, std::string_view announced, std::string_view id,
+                         const std::function<bool(const PolicySpec&)>& counts) {
+  const Object* tenant = FindTenant(set, announced);
+  const Object* for_tenant = nullptr;
+  const Object* for_others = nullptr;
+  for (const Object* object : set.OfKind(ObjectKind::kPolicy)) {
+    const PolicySpec& policy = PolicyOf(*object);
+    if (!counts(policy)) continue;
+    if (Contains(policy.communicators, id)) return object;
+    if (tenant != nullptr && Contains(policy.tenants, tenant->key.name)) for_tenant = object;
+    if (policy.tenants.empty() && policy.communicators.empty()) for_others = object;
+  }
+  return for_tenant != nullptr ? for_tenant : for_others;
+}
+
+}  // namespace mccs

@@ -1,0 +1,224 @@
+#include "controller/objects/policy_spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/closest_word.h"
+#include "controller/objects/exact_units.h"
+#include "controller/objects/unique_list.h"
+
+namespace mccs {
+namespace {
+
+using Names = std::vector<std::string> PolicyParameters::*;
+
+// A parameter that is a list of names.
+struct NameList {
+  const char* key;
+  Names names;
+};
+constexpr NameList kNameLists[] = {
+    {"order", &PolicyParameters::order},
+    {"avoid_links", &PolicyParameters::avoid_links},
+    {"reserved_links", &PolicyParameters::reserved_links},
+    {"favoured", &PolicyParameters::favoured},
+};
+constexpr char kSourcePorts[] = "source_ports";
+
+// Which policy knows which parameters; those in `needed` must be there.
+struct KnownPolicy {
+  const char* name;
+  std::vector<std::string> parameters;
+  std::vector<std::string> needed;
+};
+
+const std::vector<KnownPolicy>& KnownPolicies() {
+  static const auto& known = *new std::vector<KnownPolicy>{
+      {"locality_ring", {kSourcePorts, "order"}, {}},
+      {"fair_flow", {kSourcePorts, "avoid_links"}, {}},
+      {"priority_flow", {kSourcePorts, "favoured", "reserved_links"}, {"favoured"}},
+      {"time_windows", {"favoured"}, {"favoured"}},
+      {"shares", {}, {}},
+  };
+  return known;
+}
+
+const KnownPolicy* FindPolicy(std::string_view name) {
+  for (const KnownPolicy& policy : KnownPolicies()) {
+    if (name == policy.name) return &policy;
+  }
+  return nullptr;
+}
+
+bool Contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string DidYouMean(const std::string& word, const std::vector<std::string>& known) {
+  const std::string* near = ClosestWord(word, known);
+  return near != nullptr ? absl::StrCat("; did you mean '", *near, "'?")
+                         : absl::StrCat("; there are: ", absl::StrJoin(known, ", "));
+}
+
+std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
+  if (!parameters->Has(kSourcePorts)) {
+    parameters->Child(kSourcePorts);
+    return std::nullopt;
+  }
+  YamlReader yaml = parameters->Child(kSourcePorts);
+  SourcePortLimits ports;
+  yaml.Field("first", &ports.first, Need::kRequired);
+  yaml.Field("last", &ports.last, Need::kRequired);
+  if (yaml.Has("first") && yaml.Has("last") && (ports.first < 1024 || ports.last < ports.first)) {
+    yaml.Refuse("first", "source ports are from 1024 on, and 'first' is not above 'last'");
+  }
+  return ports;
+}
+
+// `key` stands there and `known` has no such parameter.
+void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReader* yaml) {
+  const std::string remedy =
+      known.parameters.empty()
+          ? "choose another policy"
+          : absl::StrCat("use what it knows: ", absl::StrJoin(known.parameters, ", "));
+  yaml->Refuse(
+      key, absl::StrCat("policy ", known.name, " knows no '", key, "'; take it away, or ", remedy));
+}
+
+PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
+  PolicyParameters parameters;
+  parameters.source_ports = ReadSourcePorts(&yaml);
+  for (const NameList& list : kNameLists) {
+    parameters.*list.names = ReadUniqueList(&yaml, list.key);
+  }
+  const KnownPolicy* known = FindPolicy(policy);
+  if (known == nullptr) return parameters;  // Told already.
+  std::vector<std::string> keys = {kSourcePorts};
+  for (const NameList& list : kNameLists) keys.push_back(list.key);
+  for (const std::string& key : keys) {
+    if (yaml.Has(key) && !Contains(known->parameters, key)) RefuseParameter(*known, key, &yaml);
+  }
+  for (const NameList& list : kNameLists) {
+    if (Contains(known->needed, list.key) && (parameters.*list.names).empty()) {
+      yaml.Refuse(list.key,
+                  absl::StrCat("policy ", policy, " needs '", list.key, "': name at least one"));
+    }
+  }
+  return parameters;
+}
+
+void CheckIds(const std::vector<std::string>& ids, YamlReader* yaml) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const bool hex = ids[i].find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (ids[i].size() == 16 && hex) continue;
+    yaml->RefuseItem("communicators", i,
+                     absl::StrCat("'", ids[i],
+                                  "' is no communicator's id: sixteen hexadecimal digits are, as "
+                                  "'mccsctl get communicators' shows them"));
+  }
+}
+
+SizeRange ReadSizes(YamlReader yaml) {
+  SizeRange sizes;
+  yaml.Bytes("from", &sizes.from);
+  yaml.Bytes("below", &sizes.below);
+  if (sizes.from >= sizes.below) {
+    yaml.Refuse("below", absl::StrCat("no size is from ", ExactBytes(sizes.from), " on and below ",
+                                      ExactBytes(sizes.below), "; raise 'below'"));
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::string ToText(const SizeRange& sizes) {
+  if (sizes.IsAll()) return "all";
+  if (sizes.below == SizeRange::kUnlimited) return absl::StrCat("from ", ExactBytes(sizes.from));
+  if (sizes.from == 0) return absl::StrCat("below ", ExactBytes(sizes.below));
+  return absl::StrCat(ExactBytes(sizes.from), " to ", ExactBytes(sizes.below));
+}
+
+const std::vector<std::string>& PolicyNames() {
+  static const auto& names = *[] {
+    auto* all = new std::vector<std::string>;
+    for (const KnownPolicy& policy : KnownPolicies()) all->push_back(policy.name);
+    return all;
+  }();
+  return names;
+}
+
+std::vector<std::string> PolicyParameterNames(std::string_view policy) {
+  const KnownPolicy* known = FindPolicy(policy);
+  return known != nullptr ? known->parameters : std::vector<std::string>();
+}
+
+PolicySpec ReadPolicySpec(YamlReader yaml) {
+  PolicySpec spec;
+  yaml.Field("policy", &spec.policy, Need::kRequired);
+  if (yaml.Has("policy") && FindPolicy(spec.policy) == nullptr) {
+    yaml.Refuse("policy", absl::StrCat("there is no policy '", spec.policy, "'",
+                                       DidYouMean(spec.policy, PolicyNames())));
+  }
+  YamlReader parameters = yaml.Child("parameters");
+  spec.parameters = ReadParameters(parameters, spec.policy);
+
+  YamlReader subjects = yaml.Child("for");
+  spec.tenants = ReadUniqueList(&subjects, "tenants");
+  spec.communicators = ReadUniqueList(&subjects, "communicators");
+  CheckIds(spec.communicators, &subjects);
+  if (!spec.tenants.empty() && !spec.communicators.empty()) {
+    subjects.Refuse("communicators",
+                    "a policy is for tenants or for communicators; make two policies of it");
+  }
+  spec.sizes = ReadSizes(subjects.Child("sizes"));
+  return spec;
+}
+
+void Emit(const PolicySpec& spec, YAML::Emitter* out) {
+  const auto list = [&](const char* key, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    *out << YAML::Key << key << YAML::Value << YAML::Flow << names;
+  };
+  *out << YAML::BeginMap << YAML::Key << "policy" << YAML::Value << spec.policy;
+  if (spec.parameters != PolicyParameters()) {
+    *out << YAML::Key << "parameters" << YAML::Value << YAML::BeginMap;
+    if (spec.parameters.source_ports) {
+      *out << YAML::Key << kSourcePorts << YAML::Value << YAML::Flow << YAML::BeginMap << YAML::Key
+           << "first" << YAML::Value << spec.parameters.source_ports->first << YAML::Key << "last"
+           << YAML::Value << spec.parameters.source_ports->last << YAML::EndMap;
+    }
+    for (const NameList& names : kNameLists) list(names.key, spec.parameters.*names.names);
+    *out << YAML::EndMap;
+  }
+  if (!spec.tenants.empty() || !spec.communicators.empty() || !spec.sizes.IsAll()) {
+    *out << YAML::Key << "for" << YAML::Value << YAML::BeginMap;
+    list("tenants", spec.tenants);
+    list("communicators", spec.communicators);
+    if (!spec.sizes.IsAll()) {
+      *out << YAML::Key << "sizes" << YAML::Value << YAML::Flow << YAML::BeginMap;
+      if (spec.sizes.from > 0) {
+        *out << YAML::Key << "from" << YAML::Value << ExactBytes(spec.sizes.from);
+      }
+      if (spec.sizes.below != SizeRange::kUnlimited) {
+        *out << YAML::Key << "below" << YAML::Value << ExactBytes(spec.sizes.below);
+      }
+      *out << YAML::EndMap;
+    }
+    *out << YAML::EndMap;
+  }
+  *out << YAML::EndMap;
+}
+
+std::string ForText(const PolicySpec& spec) {
+  const auto named = [](const char* one, const std::vector<std::string>& names) {
+    return absl::StrCat(one, names.size() == 1 ? " " : "s ", absl::StrJoin(names, ", "));
+  };
+  if (!spec.tenants.empty()) return named("tenant", spec.tenants);
+  if (!spec.communicators.empty()) return named("communicator", spec.communicators);
+  return "all others";
+}
+
+}  // namespace mccs

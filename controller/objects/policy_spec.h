@@ -1,0 +1,89 @@
+// `kind: Policy`: which policy decides, with what parameters, and for whom.
+//
+//   policy: priority_flow
+//   parameters:                   # those that the policy knows, all optional unless it needs them
+//     favoured: [team-a]
+//     reserved_links: [leaf0-spine1]
+//   for:                          # absent: for all that no other policy names
+//     tenants: [team-a, team-b]   # or
+//     communicators: [3f2a90c1d4e5b607]
+//     sizes: {from: 1MiB, below: 64MiB}   # of operations; each end optional
+//
+// The policy of a communicator is the one that names it, else the one that names its tenant, else
+// the one that names nobody.
+#ifndef MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
+#define MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/yaml_config.h"
+
+namespace YAML {
+class Emitter;
+}
+
+namespace mccs {
+
+// Operations of `from` ≤ bytes < `below`.
+struct SizeRange {
+  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+  uint64_t from = 0;
+  uint64_t below = kUnlimited;
+
+  bool IsAll() const { return from == 0 && below == kUnlimited; }
+  bool Overlaps(const SizeRange& other) const { return from < other.below && other.from < below; }
+  friend bool operator==(const SizeRange&, const SizeRange&) = default;
+};
+
+// "all", "from 1 MiB", "below 64 MiB", "1 MiB to 64 MiB".
+std::string ToText(const SizeRange& sizes);
+
+struct SourcePortLimits {
+  uint16_t first = 0;
+  uint16_t last = 0;
+  friend bool operator==(const SourcePortLimits&, const SourcePortLimits&) = default;
+};
+
+// Of all policies; each knows some of them (see PolicyParameterNames).
+struct PolicyParameters {
+  std::optional<SourcePortLimits> source_ports;  // of its lanes, both ends included
+  std::vector<std::string> order;                // hosts: the ring takes these first, in this order
+  std::vector<std::string> avoid_links;     // no flow is placed there while there is another path
+  std::vector<std::string> reserved_links;  // for the favoured tenants alone
+  std::vector<std::string> favoured;        // tenants
+
+  friend bool operator==(const PolicyParameters&, const PolicyParameters&) = default;
+};
+
+struct PolicySpec {
+  std::string policy;
+  PolicyParameters parameters;
+  std::vector<std::string> tenants;        // each once
+  std::vector<std::string> communicators;  // ids; likewise. At most one of the two lists has any.
+  SizeRange sizes;
+
+  friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
+};
+
+// The words for `policy`, and the parameters that one of them knows.
+const std::vector<std::string>& PolicyNames();
+std::vector<std::string> PolicyParameterNames(std::string_view policy);
+
+// What is wrong with it is told by Finish() of `spec`'s document.
+PolicySpec ReadPolicySpec(YamlReader spec);
+
+// As a mapping that ReadPolicySpec reads as the same.
+void Emit(const PolicySpec& spec, YAML::Emitter* out);
+
+// Whom it is for: "tenants team-a, team-b", "communicator 3f2a90c1d4e5b607", "all others".
+std::string ForText(const PolicySpec& spec);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_

@@ -1,0 +1,112 @@
+#include "controller/objects/read_objects.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/closest_word.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+bool IsObjectName(const std::string& name) {
+  const auto ordinary = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= kLongestObjectName &&
+         std::all_of(name.begin(), name.end(), ordinary) &&
+         absl::ascii_isalnum(static_cast<unsigned char>(name.front()));
+}
+
+std::optional<ObjectKind> ReadKind(YamlReader* document) {
+  std::string version, kind;
+  document->Field("apiVersion", &version, Need::kRequired);
+  if (document->Has("apiVersion") && version != kApiVersion) {
+    document->Refuse("apiVersion",
+                     absl::StrCat("version '", version,
+                                  "' is not spoken by this controller; write ", kApiVersion));
+  }
+  document->Field("kind", &kind, Need::kRequired);
+  const std::optional<ObjectKind> known = ParseKind(kind);
+  if (known || !document->Has("kind")) return known;
+  std::vector<std::string> kinds;
+  for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
+  const std::string* near = ClosestWord(kind, kinds);
+  document->Refuse("kind",
+                   absl::StrCat("there is no kind '", kind, "'; ",
+                                near != nullptr ? absl::StrCat("did you mean '", *near, "'?")
+                                                : "there are: " + absl::StrJoin(kinds, ", ")));
+  return std::nullopt;
+}
+
+void ReadMetadata(YamlReader metadata, Object* object) {
+  metadata.Field("name", &object->key.name, Need::kRequired);
+  metadata.Field("resourceVersion", &object->version);
+  if (metadata.Has("name") && !IsObjectName(object->key.name)) {
+    metadata.Refuse("name",
+                    absl::StrCat("'", object->key.name, "' is no name: up to ", kLongestObjectName,
+                                 " letters, digits, '-', '_' and '.', the first a letter "
+                                 "or a digit"));
+  }
+  if (metadata.Has("resourceVersion") && object->version == 0) {
+    metadata.Refuse("resourceVersion",
+                    "versions count from 1; leave it out to replace whatever is stored");
+  }
+}
+
+// Faults stay in the reader.
+std::optional<Object> ReadObject(YamlReader document) {
+  const std::optional<ObjectKind> kind = ReadKind(&document);
+  Object object;
+  ReadMetadata(document.Child("metadata", Need::kRequired), &object);
+  if (!kind) {
+    (void)document.TextOf("spec");  // Not unknown: nobody knows what it should say.
+    return std::nullopt;
+  }
+  object.key.kind = *kind;
+  switch (*kind) {
+    case ObjectKind::kTenant:
+      object.spec = ReadTenantSpec(document.Child("spec", Need::kRequired));
+      break;
+    case ObjectKind::kPolicy:
+      object.spec = ReadPolicySpec(document.Child("spec", Need::kRequired));
+      break;
+    case ObjectKind::kTopology:
+      object.spec = ReadTopologyObject(document, object.key.name);
+      break;
+  }
+  return object;
+}
+
+absl::Status ReadFile(const ObjectFile& file, std::vector<Object>* objects) {
+  MCCS_ASSIGN_OR_RETURN(std::vector<YamlReader> documents,
+                        YamlReader::ParseAll(file.text, file.name));
+  for (const YamlReader& document : documents) {
+    std::optional<Object> object = ReadObject(document);
+    if (!object) continue;
+    MCCS_ASSIGN_OR_RETURN(auto places, document.Places());
+    object->origin = {file.name, document.Place(), std::move(places)};
+    objects->push_back(*std::move(object));
+  }
+  return documents.empty() ? absl::OkStatus() : documents[0].Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& files) {
+  std::vector<Object> objects;
+  std::string faults;
+  for (const ObjectFile& file : files) {
+    const absl::Status read = ReadFile(file, &objects);
+    if (read.ok()) continue;
+    absl::StrAppend(&faults, faults.empty() ? "" : "\n", std::string(read.message()));
+  }
+  if (!faults.empty()) return absl::InvalidArgumentError(faults);
+  return objects;
+}
+
+}  // namespace mccs

@@ -1,0 +1,141 @@
+#include "controller/objects/tenant_spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/objects/exact_units.h"
+#include "controller/objects/unique_list.h"
+
+namespace mccs {
+namespace {
+
+std::vector<uint32_t> ReadUids(YamlReader* who) {
+  const std::vector<std::string> words = ReadUniqueList(who, "uids");
+  std::vector<uint32_t> uids;
+  for (size_t i = 0; i < words.size(); ++i) {
+    uint32_t uid = 0;
+    if (absl::SimpleAtoi(words[i], &uid)) {
+      uids.push_back(uid);
+    } else {
+      who->RefuseItem("uids", i,
+                      absl::StrCat("'", words[i], "' is no user id; numbers are, as `id -u` says"));
+    }
+  }
+  return uids;
+}
+
+void ReadWho(YamlReader who, TenantSpec* spec) {
+  spec->uids = ReadUids(&who);
+  spec->sockets = ReadUniqueList(&who, "sockets");
+  spec->cgroups = ReadUniqueList(&who, "cgroups");
+  for (size_t i = 0; i < spec->cgroups.size(); ++i) {
+    if (!spec->cgroups[i].starts_with("/")) {
+      who.RefuseItem("cgroups", i,
+                     absl::StrCat("'", spec->cgroups[i],
+                                  "' is no control group; paths are, from / on, as "
+                                  "/proc/PID/cgroup shows them"));
+    }
+  }
+}
+
+// A limit of at least 1 under `key`.
+std::optional<uint64_t> ReadLimit(YamlReader* quotas, std::string_view key, bool bytes) {
+  if (!quotas->Has(key)) {
+    uint64_t absent = 0;
+    quotas->Field(key, &absent);
+    return std::nullopt;
+  }
+  uint64_t limit = 1;
+  if (bytes) {
+    quotas->Bytes(key, &limit);
+  } else {
+    quotas->Field(key, &limit);
+  }
+  if (limit == 0) {
+    quotas->Refuse(
+        key, absl::StrCat("'", std::string(key), "' must be 1 or more; leave it out for no limit"));
+  }
+  return limit;
+}
+
+std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
+  uint64_t rate = 0;
+  spec->BitRate(key, &rate);
+  return rate > 0 ? std::optional(rate) : std::nullopt;
+}
+
+}  // namespace
+
+TenantSpec ReadTenantSpec(YamlReader yaml) {
+  TenantSpec spec;
+  ReadWho(yaml.Child("who", Need::kRequired), &spec);
+  if (yaml.Has("who") && spec.uids.empty() && spec.sockets.empty() && spec.cgroups.empty()) {
+    yaml.Refuse("who", "nobody is named: give uids, sockets or cgroups");
+  }
+  yaml.Field("weight", &spec.weight);
+  if (!(spec.weight > 0 && spec.weight <= kHighestWeight)) {
+    yaml.Refuse("weight", "'weight' must be above 0, at most 1000000");
+  }
+  spec.guarantee_bps = ReadRate(&yaml, "guarantee");
+  spec.cap_bps = ReadRate(&yaml, "cap");
+  yaml.Field("priority", &spec.priority);
+  if (spec.priority > kHighestTenantPriority) {
+    yaml.Refuse("priority", absl::StrCat("'priority' must be 0 to ", kHighestTenantPriority));
+  }
+  YamlReader quotas = yaml.Child("quotas");
+  spec.max_communicators = ReadLimit(&quotas, "communicators", /*bytes=*/false);
+  spec.max_memory_bytes = ReadLimit(&quotas, "memory", /*bytes=*/true);
+  spec.max_operations = ReadLimit(&quotas, "operations", /*bytes=*/false);
+  return spec;
+}
+
+void Emit(const TenantSpec& spec, YAML::Emitter* out) {
+  const auto list = [&](const char* key, const auto& values) {
+    if (values.empty()) return;
+    *out << YAML::Key << key << YAML::Value << YAML::Flow << YAML::BeginSeq;
+    for (const auto& value : values) *out << value;
+    *out << YAML::EndSeq;
+  };
+  *out << YAML::BeginMap << YAML::Key << "who" << YAML::Value << YAML::BeginMap;
+  list("uids", spec.uids);
+  list("sockets", spec.sockets);
+  list("cgroups", spec.cgroups);
+  *out << YAML::EndMap;
+  *out << YAML::Key << "weight" << YAML::Value << ExactNumber(spec.weight);
+  if (spec.guarantee_bps) {
+    *out << YAML::Key << "guarantee" << YAML::Value << ExactBitRate(*spec.guarantee_bps);
+  }
+  if (spec.cap_bps) *out << YAML::Key << "cap" << YAML::Value << ExactBitRate(*spec.cap_bps);
+  *out << YAML::Key << "priority" << YAML::Value << spec.priority;
+  if (spec.max_communicators || spec.max_memory_bytes || spec.max_operations) {
+    *out << YAML::Key << "quotas" << YAML::Value << YAML::BeginMap;
+    if (spec.max_communicators) {
+      *out << YAML::Key << "communicators" << YAML::Value << *spec.max_communicators;
+    }
+    if (spec.max_memory_bytes) {
+      *out << YAML::Key << "memory" << YAML::Value << ExactBytes(*spec.max_memory_bytes);
+    }
+    if (spec.max_operations) {
+      *out << YAML::Key << "operations" << YAML::Value << *spec.max_operations;
+    }
+    *out << YAML::EndMap;
+  }
+  *out << YAML::EndMap;
+}
+
+std::string WhoText(const TenantSpec& spec) {
+  std::vector<std::string> parts;
+  const auto add = [&](const char* one, const auto& values) {
+    if (values.empty()) return;
+    parts.push_back(
+        absl::StrCat(one, values.size() == 1 ? " " : "s ", absl::StrJoin(values, ", ")));
+  };
+  add("uid", spec.uids);
+  add("socket", spec.sockets);
+  add("cgroup", spec.cgroups);
+  return absl::StrJoin(parts, "; ");
+}
+
+}  // namespace mccs

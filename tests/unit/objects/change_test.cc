@@ -1,0 +1,145 @@
+#include "controller/objects/change.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+std::string RefusedApply(const ObjectSet& stored, const std::string& text, absl::StatusCode code) {
+  const absl::StatusOr<PlannedChange> plan = PlanApply(stored, Read(text));
+  EXPECT_EQ(plan.status().code(), code) << plan.status();
+  return std::string(plan.status().message());
+}
+
+const ObjectKey kTenantA{ObjectKind::kTenant, "a"};
+
+TEST(Apply, SaysOfEachObjectWhatBecameOfIt) {
+  const ObjectSet stored = After({}, Together({TenantDocument("a", 1), TenantDocument("b", 2)}));
+  EXPECT_EQ(stored.revision, 1u);
+  const auto plan = PlanApply(stored, Read(Together({TenantDocument("c", 3), TenantDocument("b", 2),
+                                                     TenantDocument("a", 1, "  weight: 2\n")})));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->changes.size(), 3u);
+  EXPECT_EQ(plan->changes[0].kind, ChangeKind::kCreated);
+  EXPECT_EQ(plan->changes[0].before, "");
+  EXPECT_EQ(plan->changes[1].kind, ChangeKind::kUnchanged);
+  EXPECT_EQ(plan->changes[2].kind, ChangeKind::kChanged);
+  EXPECT_THAT(plan->changes[2].before, HasSubstr("weight: 1\n"));
+  EXPECT_THAT(plan->changes[2].after, HasSubstr("weight: 2\n"));
+  EXPECT_EQ(plan->next.revision, 2u);
+  EXPECT_EQ(plan->next.Find({ObjectKind::kTenant, "b"})->version, 1u);
+  EXPECT_EQ(plan->next.Find(kTenantA)->version, 2u);
+}
+
+TEST(Apply, TheSameAgainChangesNothing) {
+  const std::string text = Together(
+      {TenantDocument("a", 1), TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")});
+  const ObjectSet stored = After({}, text);
+  // Other words for the same values.
+  const auto plan = PlanApply(stored, Read(text + "---\n" + ""));
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->IsNothing());
+  EXPECT_EQ(plan->next.revision, 1u);
+  EXPECT_TRUE(PlanApply(stored, Read(TenantDocument("a", 1, "  weight: 1.0\n")))->IsNothing());
+}
+
+TEST(Apply, AnOldVersionIsRefusedWithObjectFieldAndLine) {
+  ObjectSet stored = After({}, TenantDocument("a", 1));
+  stored = After(stored, TenantDocument("a", 1, "  weight: 2\n"));
+  EXPECT_EQ(
+      RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 1),
+                   absl::StatusCode::kAborted),
+      "a.yaml:5:20: Tenant 'a', metadata.resourceVersion: version 1 is older than what is "
+      "stored, version 2: somebody changed it meanwhile; get it again and repeat your change, "
+      "or leave the version out to replace it");
+  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "a", "  who: {uids: [1]}\n", 9),
+                           absl::StatusCode::kAborted),
+              HasSubstr("version 9 was never given out, what is stored has version 2"));
+  EXPECT_THAT(RefusedApply(stored, Document("Tenant", "b", "  who: {uids: [2]}\n", 1),
+                           absl::StatusCode::kAborted),
+              HasSubstr("version 1 is not stored, nor is any other: it was deleted"));
+  EXPECT_EQ(After(stored, Document("Tenant", "a", "  who: {uids: [3]}\n", 2)).revision, 3u);
+}
+
+TEST(Apply, OneFaultRefusesTheWhole) {
+  const ObjectSet stored = After({}, TenantDocument("a", 1));
+  RefusedApply(stored,
+               Together({TenantDocument("b", 2),
+                         PolicyDocument("p", "  policy: shares\n  for: {tenants: [x]}\n")}),
+               absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(RefusedApply(stored, Together({TenantDocument("b", 2), TenantDocument("b", 3)}),
+                           absl::StatusCode::kInvalidArgument),
+              HasSubstr("a.yaml:12:9: Tenant 'b' stands here again; it is already at a.yaml:5:9"));
+}
+
+TEST(Apply, WhatIsStoredCountsForTheCheckAndKeepsNoOrigin) {
+  const ObjectSet stored = After({}, TenantDocument("a", 1));
+  EXPECT_FALSE(stored.Find(kTenantA)->origin.has_value());
+  const ObjectSet next =
+      After(stored, PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
+  EXPECT_EQ(next.objects.size(), 2u);
+  EXPECT_THAT(RefusedApply(stored, TenantDocument("b", 1), absl::StatusCode::kFailedPrecondition),
+              HasSubstr("uid 1 is Tenant 'a' (stored, version 1) already"));
+}
+
+TEST(Delete, TakesObjectsAwayTogether) {
+  const ObjectSet stored =
+      After({}, Together({TenantDocument("a", 1),
+                          PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n")}));
+  const auto alone = PlanDelete(stored, {kTenantA});
+  EXPECT_EQ(alone.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(alone.status().message()),
+              HasSubstr("what stays needs what would go; change or delete it too: stored, version "
+                        "1: Policy 'p', spec.for.tenants[0]"));
+  const auto both = PlanDelete(stored, {kTenantA, {ObjectKind::kPolicy, "p"}, kTenantA});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_TRUE(both->next.objects.empty());
+  EXPECT_EQ(both->next.revision, 2u);
+  EXPECT_EQ(both->changes.size(), 2u);
+}
+
+TEST(Delete, WhatIsNotThereIsSaidWithTheNameThatWasMeant) {
+  const ObjectSet stored = After({}, TenantDocument("team-a", 1));
+  const auto plan = PlanDelete(stored, {{ObjectKind::kTenant, "team-b"}});
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(plan.status().message(), "there is no Tenant 'team-b'; did you mean 'team-a'?");
+}
+
+TEST(Delete, ByFileAsksForTheVersionTheyName) {
+  const ObjectSet stored = After({}, TenantDocument("a", 1));
+  EXPECT_EQ(KeysToDelete(stored, Read(Document("Tenant", "a", "  who: {uids: [1]}\n", 4)))
+                .status()
+                .code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(KeysToDelete(stored, Read(TenantDocument("a", 1)))->size(), 1u);
+}
+
+TEST(Find, ATenantByUserOrSocket) {
+  const ObjectSet set =
+      After({}, Document("Tenant", "a", "  who: {uids: [1000], sockets: [team-a]}\n"));
+  EXPECT_EQ(FindTenant(set, "uid 1000")->key, kTenantA);
+  EXPECT_EQ(FindTenant(set, "team-a")->key, kTenantA);
+  EXPECT_EQ(FindTenant(set, "uid 100"), nullptr);
+}
+
+TEST(Find, ThePolicyThatIsClosest) {
+  const ObjectSet set =
+      After({}, Together({TenantDocument("a", 1000), PolicyDocument("all", "  policy: shares\n"),
+                          PolicyDocument("of-a", "  policy: shares\n  for: {tenants: [a]}\n"),
+                          PolicyDocument("of-one",
+                                         "  policy: shares\n"
+                                         "  for: {communicators: ['00000000000000ab']}\n")}));
+  const auto any = [](const PolicySpec&) { return true; };
+  EXPECT_EQ(FindPolicy(set, "uid 1000", "00000000000000ab", any)->key.name, "of-one");
+  EXPECT_EQ(FindPolicy(set, "uid 1000", "00000000000000ac", any)->key.name, "of-a");
+  EXPECT_EQ(FindPolicy(set, "uid 7", "00000000000000ac", any)->key.name, "all");
+  EXPECT_EQ(FindPolicy(set, "uid 7", "x", [](const PolicySpec&) { return false; }), nullptr);
+}
+
+}  // namespace
+}  // namespace mccs

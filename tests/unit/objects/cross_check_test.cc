@@ -1,0 +1,138 @@
+#include "controller/objects/cross_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+// The objects of `text` as if they were applied to nothing, faults and all.
+ObjectSet SetOf(const std::string& text) {
+  ObjectSet set;
+  for (Object& object : Read(text)) set.objects[object.key] = std::move(object);
+  return set;
+}
+
+std::string FaultsOf(const std::vector<std::string>& documents) {
+  const ObjectSet set = SetOf(Together(documents));
+  return ToText(set, CheckObjects(set));
+}
+
+TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
+  EXPECT_EQ(
+      FaultsOf({
+          TenantDocument("a", 1, "  guarantee: 1Gbps\n  cap: 1Gbps\n"),
+          TenantDocument("b", 2),
+          TopologyDocument("t"),
+          TopologyDocument("u", "g[0-1]"),
+          PolicyDocument("all", "  policy: locality_ring\n  parameters: {order: [h1, g0]}\n"),
+          PolicyDocument("a",
+                         "  policy: priority_flow\n"
+                         "  parameters: {favoured: [b], reserved_links: "
+                         "[h0/nic0-leaf0]}\n  for: {tenants: [a, b], "
+                         "sizes: {below: 1MiB}}\n"),
+          PolicyDocument("b", "  policy: shares\n  for: {tenants: [b], sizes: {from: 1MiB}}\n"),
+          PolicyDocument("one",
+                         "  policy: shares\n"
+                         "  for: {communicators: ['00000000000000ab']}\n"),
+      }),
+      "");
+}
+
+TEST(CrossCheck, ACapBelowTheGuarantee) {
+  EXPECT_EQ(FaultsOf({TenantDocument("a", 1, "  cap: 5Gbps\n  guarantee: 10Gbps\n")}),
+            "a.yaml:8:8: Tenant 'a', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps "
+            "(a.yaml:9:14); raise the one or lower the other");
+}
+
+TEST(CrossCheck, ATenantThatIsNotThere) {
+  EXPECT_EQ(FaultsOf({TenantDocument("team-a", 1), TenantDocument("ops", 2),
+                      PolicyDocument("p",
+                                     "  policy: shares\n  for:\n    tenants:\n      - ops\n"
+                                     "      - team-b\n")}),
+            "a.yaml:25:9: Policy 'p', spec.for.tenants[1]: there is no Tenant 'team-b' (did you "
+            "mean 'team-a'?); apply it before this or in the same call");
+  EXPECT_THAT(FaultsOf({PolicyDocument("p",
+                                       "  policy: time_windows\n"
+                                       "  parameters: {favoured: [x]}\n")}),
+              HasSubstr("a.yaml:8:27: Policy 'p', spec.parameters.favoured[0]: there is no Tenant "
+                        "'x' (there are none yet)"));
+}
+
+TEST(CrossCheck, AHostThatIsNotThere) {
+  EXPECT_EQ(
+      FaultsOf({TopologyDocument("t"), PolicyDocument("p",
+                                                      "  policy: locality_ring\n"
+                                                      "  parameters: {order: [h0, h7]}\n")}),
+      "a.yaml:21:28: Policy 'p', spec.parameters.order[1]: no Topology has a host 'h7' (there "
+      "are: h0, h1); name another, or apply a Topology that has it");
+}
+
+TEST(CrossCheck, ALinkThatIsNotThere) {
+  EXPECT_THAT(FaultsOf({TopologyDocument("t"),
+                        PolicyDocument("p",
+                                       "  policy: fair_flow\n"
+                                       "  parameters: {avoid_links: [h0/nic1-leaf0]}\n")}),
+              HasSubstr("Policy 'p', spec.parameters.avoid_links[0]: no Topology has a link "
+                        "'h0/nic1-leaf0' (did you mean 'h0/nic0-leaf0'?)"));
+  EXPECT_THAT(FaultsOf({TenantDocument("a", 1),
+                        PolicyDocument("p",
+                                       "  policy: priority_flow\n"
+                                       "  parameters: {favoured: [a], reserved_links: [l]}\n")}),
+              HasSubstr("spec.parameters.reserved_links[0]: no Topology has a link 'l' (there are "
+                        "none yet)"));
+}
+
+TEST(CrossCheck, TwoPoliciesForOneTenant) {
+  EXPECT_EQ(
+      FaultsOf({TenantDocument("a", 1),
+                PolicyDocument("p",
+                               "  policy: shares\n  for: {tenants: [a], sizes: {below: "
+                               "2MiB}}\n"),
+                PolicyDocument("q",
+                               "  policy: fair_flow\n  for: {tenants: [a], sizes: {from: "
+                               "1MiB}}\n")}),
+      "a.yaml:23:19: Policy 'q', spec.for.tenants[0]: two policies for Tenant 'a': Policy 'p' "
+      "(a.yaml:15:19) is for sizes below 2 MiB, this one for from 1 MiB; delete one, or keep "
+      "their `sizes` apart");
+}
+
+TEST(CrossCheck, TwoPoliciesForOneCommunicatorAndForAllOthers) {
+  const std::string one = "  policy: shares\n  for: {communicators: ['00000000000000ab']}\n";
+  EXPECT_THAT(FaultsOf({PolicyDocument("p", one), PolicyDocument("q", one)}),
+              HasSubstr("Policy 'q', spec.for.communicators[0]: two policies for communicator "
+                        "00000000000000ab: Policy 'p' (a.yaml:8:25) is for sizes all"));
+  EXPECT_THAT(FaultsOf({PolicyDocument("p", "  policy: shares\n"),
+                        PolicyDocument("q", "  policy: locality_ring\n")}),
+              HasSubstr("Policy 'q', spec.for: two policies for all that no other policy names"));
+}
+
+TEST(CrossCheck, TwoTenantsThatAreTheSame) {
+  EXPECT_EQ(
+      FaultsOf({TenantDocument("a", 1), Document("Tenant", "b", "  who: {uids: [7, 1]}\n")}),
+      "a.yaml:14:19: Tenant 'b', spec.who.uids[1]: uid 1 is Tenant 'a' (a.yaml:7:16) already; "
+      "a process has one tenant: name it in one of them");
+}
+
+TEST(CrossCheck, AHostInTwoTopologies) {
+  EXPECT_THAT(FaultsOf({TopologyDocument("t"), TopologyDocument("u", "h[1-2]")}),
+              HasSubstr("Topology 'u', spec.hosts: host 'h1' stands in Topology 't' "
+                        "(a.yaml:10:5) already; take it out of one of them"));
+}
+
+TEST(CrossCheck, WhatIsStoredIsNamedByItsVersion) {
+  ObjectSet set = SetOf(PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"));
+  for (auto& [key, object] : set.objects) {
+    object.origin.reset();
+    object.version = 12;
+  }
+  EXPECT_THAT(ToText(set, CheckObjects(set)),
+              HasSubstr("stored, version 12: Policy 'p', spec.for.tenants[0]: there is no Tenant"));
+}
+
+}  // namespace
+}  // namespace mccs

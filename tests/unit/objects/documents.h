@@ -1,0 +1,75 @@
+// Objects, short to write in tests.
+#ifndef MCCS_TESTS_UNIT_OBJECTS_DOCUMENTS_H_
+#define MCCS_TESTS_UNIT_OBJECTS_DOCUMENTS_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+
+namespace mccs {
+
+// A document with `spec`, whose lines are indented by two already.
+inline std::string Document(const std::string& kind, const std::string& name,
+                            const std::string& spec, uint64_t version = 0) {
+  return absl::StrCat("apiVersion: mccs/v1\nkind: ", kind, "\nmetadata:\n  name: ", name, "\n",
+                      version > 0 ? absl::StrCat("  resourceVersion: ", version, "\n") : "",
+                      "spec:\n", spec);
+}
+
+inline std::string TenantDocument(const std::string& name, uint32_t uid,
+                                  const std::string& more = "") {
+  return Document("Tenant", name, absl::StrCat("  who: {uids: [", uid, "]}\n", more));
+}
+
+inline std::string PolicyDocument(const std::string& name, const std::string& spec) {
+  return Document("Policy", name, spec);
+}
+
+// Hosts h0 and h1 at one switch, and the links h0/nic0-leaf0 and h1/nic0-leaf0.
+inline std::string TopologyDocument(const std::string& name, const std::string& hosts = "h[0-1]") {
+  return Document("Topology", name,
+                  absl::StrCat("  racks: [{name: r0}]\n"
+                               "  switches: [{name: leaf0}]\n"
+                               "  hosts:\n"
+                               "    - name: \"",
+                               hosts,
+                               "\"\n"
+                               "      rack: r0\n"
+                               "      gpus: 2\n"
+                               "      nics: [{name: nic0, switch: leaf0, capacity: 50Gbps}]\n"));
+}
+
+inline std::string Together(const std::vector<std::string>& documents) {
+  std::string text;
+  for (const std::string& document : documents) absl::StrAppend(&text, "---\n", document);
+  return text;
+}
+
+inline std::vector<Object> Read(const std::string& text) {
+  absl::StatusOr<std::vector<Object>> objects = ReadObjects({{"a.yaml", text}});
+  EXPECT_TRUE(objects.ok()) << objects.status();
+  return objects.ok() ? *std::move(objects) : std::vector<Object>();
+}
+
+// Why `text` is no file of objects.
+inline std::string Refusal(const std::string& text) {
+  const auto objects = ReadObjects({{"a.yaml", text}});
+  EXPECT_EQ(objects.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(objects.status().message());
+}
+
+// What stands after applying `text` to `stored`.
+inline ObjectSet After(const ObjectSet& stored, const std::string& text) {
+  absl::StatusOr<PlannedChange> plan = PlanApply(stored, Read(text));
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? plan->next : stored;
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_OBJECTS_DOCUMENTS_H_

@@ -1,0 +1,243 @@
+#include "controller/objects/read_objects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/objects/object_set.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(ReadObjects, ATenantWithEverything) {
+  const auto objects =
+      Read(Document("Tenant", "team-a",
+                    "  who:\n"
+                    "    uids: [1001, 1000]\n"
+                    "    sockets: [team-a]\n"
+                    "    cgroups: [/jobs/a]\n"
+                    "  weight: 2.5\n"
+                    "  guarantee: 10Gbps\n"
+                    "  cap: 40Gbps\n"
+                    "  priority: 5\n"
+                    "  quotas: {communicators: 16, memory: 64GiB, operations: 9}\n",
+                    7));
+  ASSERT_EQ(objects.size(), 1u);
+  EXPECT_EQ(objects[0].version, 7u);
+  const TenantSpec& tenant = TenantOf(objects[0]);
+  EXPECT_THAT(tenant.uids, ElementsAre(1001, 1000));
+  EXPECT_THAT(tenant.sockets, ElementsAre("team-a"));
+  EXPECT_THAT(tenant.cgroups, ElementsAre("/jobs/a"));
+  EXPECT_EQ(tenant.weight, 2.5);
+  EXPECT_EQ(tenant.guarantee_bps, 10'000'000'000u);
+  EXPECT_EQ(tenant.cap_bps, 40'000'000'000u);
+  EXPECT_EQ(tenant.priority, 5u);
+  EXPECT_EQ(tenant.max_communicators, 16u);
+  EXPECT_EQ(tenant.max_memory_bytes, uint64_t{64} << 30);
+  EXPECT_EQ(tenant.max_operations, 9u);
+}
+
+TEST(ReadObjects, APolicyWithEverything) {
+  const auto objects = Read(Document("Policy", "gold",
+                                     "  policy: priority_flow\n"
+                                     "  parameters:\n"
+                                     "    source_ports: {first: 61000, last: 61999}\n"
+                                     "    favoured: [a]\n"
+                                     "    reserved_links: [leaf0-spine1]\n"
+                                     "  for:\n"
+                                     "    tenants: [b, a]\n"
+                                     "    sizes: {from: 1MiB, below: 64MiB}\n"));
+  ASSERT_EQ(objects.size(), 1u);
+  const PolicySpec& policy = PolicyOf(objects[0]);
+  EXPECT_EQ(policy.policy, "priority_flow");
+  EXPECT_EQ(policy.parameters.source_ports, (SourcePortLimits{61000, 61999}));
+  EXPECT_THAT(policy.parameters.favoured, ElementsAre("a"));
+  EXPECT_THAT(policy.tenants, ElementsAre("b", "a"));
+  EXPECT_EQ(ToText(policy.sizes), "1 MiB to 64 MiB");
+}
+
+TEST(ReadObjects, ATopologyIsReadByItsRoom) {
+  const auto objects = Read(TopologyDocument("testbed"));
+  ASSERT_EQ(objects.size(), 1u);
+  EXPECT_EQ(TopologyOf(objects[0]).topology->hosts().size(), 2u);
+  EXPECT_TRUE(TopologyOf(objects[0]).topology->FindLink("h1/nic0-leaf0").has_value());
+}
+
+TEST(ReadObjects, SeveralFilesOfSeveralDocumentsInTheirOrder) {
+  const auto objects =
+      ReadObjects({{"a.yaml", Together({TenantDocument("b", 1), TenantDocument("a", 2)})},
+                   {"empty.yaml", "# nothing\n---\n"},
+                   {"c.yaml", TenantDocument("c", 3) + "---\n"}});
+  ASSERT_TRUE(objects.ok()) << objects.status();
+  ASSERT_EQ(objects->size(), 3u);
+  EXPECT_EQ((*objects)[0].key.name, "b");
+  EXPECT_EQ((*objects)[2].key.name, "c");
+  EXPECT_EQ(PlaceOf((*objects)[1], "metadata.name"), "a.yaml:12:9");
+  EXPECT_EQ(PlaceOf((*objects)[1], "spec.who.uids[0]"), "a.yaml:14:16");
+  EXPECT_EQ(PlaceOf((*objects)[1], "spec.who.sockets[3]"), "a.yaml:14:8") << "what holds it";
+  EXPECT_EQ(PlaceOf((*objects)[1], "nothing.there"), "a.yaml:9:1");
+}
+
+TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
+  for (const std::string& text : {
+           TenantDocument("plain", 7),
+           Document("Tenant", "odd",
+                    "  who: {sockets: ['1000', 'a: b', \"# no\", '~'], cgroups: ['/a b']}\n"
+                    "  weight: 0.1\n  guarantee: 1234567891bps\n  cap: 187.5Gbps\n"
+                    "  quotas: {memory: 1000001}\n"),
+           Document("Tenant", "heavy", "  who: {uids: [1]}\n  weight: 1000000\n"),
+           PolicyDocument("default", "  policy: shares\n"),
+           PolicyDocument("small",
+                          "  policy: locality_ring\n"
+                          "  parameters: {order: [h1, h0]}\n"
+                          "  for: {communicators: ['0000000000000001'], "
+                          "sizes: {below: 1MiB}}\n"),
+           PolicyDocument("large",
+                          "  policy: fair_flow\n  parameters: {avoid_links: [x]}\n"
+                          "  for: {sizes: {from: 1000001}}\n"),
+           TopologyDocument("testbed"),
+       }) {
+    const auto once = Read(text);
+    ASSERT_EQ(once.size(), 1u) << text;
+    const std::string document = DocumentOf(once[0], /*with_version=*/false);
+    const auto again = Read(document);
+    ASSERT_EQ(again.size(), 1u) << document;
+    EXPECT_TRUE(once[0].spec == again[0].spec) << document;
+    EXPECT_EQ(DocumentOf(again[0], false), document);
+  }
+}
+
+TEST(ReadObjects, FaultsAreToldWithPlaceAndRemedyForAllDocumentsOfAllFiles) {
+  const auto objects = ReadObjects({
+      {"a.yaml", Together({Document("Tenant", "a", "  who: {uids: [x]}\n"),
+                           Document("Tenant", "b", "  who: {uids: [1]}\n  wieght: 2\n")})},
+      {"b.yaml", "kind: Tenant\n"},
+  });
+  const std::string text(objects.status().message());
+  EXPECT_THAT(text, HasSubstr("a.yaml:7:16: 'x' is no user id; numbers are, as `id -u` says"));
+  EXPECT_THAT(text, HasSubstr("a.yaml:15:3: unknown key 'wieght'; did you mean 'weight'?"));
+  EXPECT_THAT(text, HasSubstr("b.yaml:1:1: the key 'apiVersion' is missing"));
+}
+
+struct Refused {
+  const char* what;
+  std::string text;
+  const char* why;
+};
+
+class Refusals : public testing::TestWithParam<Refused> {};
+
+TEST_P(Refusals, AreToldWithPlaceAndRemedy) {
+  EXPECT_THAT(Refusal(GetParam().text), HasSubstr(GetParam().why));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Envelope, Refusals,
+    testing::Values(
+        Refused{"version", "apiVersion: mccs/v2\nkind: Tenant\nmetadata: {name: a}\nspec: {}\n",
+                "a.yaml:1:13: version 'mccs/v2' is not spoken by this controller; write mccs/v1"},
+        Refused{"kind", "apiVersion: mccs/v1\nkind: Tennant\nmetadata: {name: a}\nspec: {x: 1}\n",
+                "a.yaml:2:7: there is no kind 'Tennant'; did you mean 'Tenant'?"},
+        Refused{"strange_kind", "apiVersion: mccs/v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n",
+                "there is no kind 'Pod'; there are: Tenant, Policy, Topology"},
+        Refused{"name", Document("Tenant", "'a b'", "  who: {uids: [1]}\n"),
+                "a.yaml:4:9: 'a b' is no name: up to 63 letters, digits, '-', '_' and '.'"},
+        Refused{"resource_version",
+                "apiVersion: mccs/v1\nkind: Tenant\n"
+                "metadata: {name: a, resourceVersion: 0}\nspec: {who: {uids: [1]}}\n",
+                "versions count from 1; leave it out to replace whatever is stored"},
+        Refused{"no_spec", "apiVersion: mccs/v1\nkind: Policy\nmetadata: {name: a}\n",
+                "the key 'spec' is missing"},
+        Refused{"labels",
+                "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: a, labels: {}}\n"
+                "spec: {who: {uids: [1]}}\n",
+                "a.yaml:3:21: unknown key 'labels'; known here: name resourceVersion"},
+        Refused{"list", "- a\n- b\n", "a.yaml:1:1: expected 'key: value' lines, found a list"},
+        Refused{"broken", "apiVersion: [mccs\n", "malformed YAML"}),
+    [](const auto& info) { return std::string(info.param.what); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Tenants, Refusals,
+    testing::Values(Refused{"nobody", Document("Tenant", "a", "  who: {}\n"),
+                            "a.yaml:6:8: nobody is named: give uids, sockets or cgroups"},
+                    Refused{"no_who", Document("Tenant", "a", "  weight: 1\n"),
+                            "the key 'spec.who' is missing"},
+                    Refused{"uid_twice", Document("Tenant", "a", "  who: {uids: [1, 2, 1]}\n"),
+                            "a.yaml:6:22: '1' stands here again; name it once"},
+                    Refused{"cgroup", Document("Tenant", "a", "  who: {cgroups: [jobs]}\n"),
+                            "'jobs' is no control group; paths are, from / on"},
+                    Refused{"weight", TenantDocument("a", 1, "  weight: 0\n"),
+                            "a.yaml:7:11: 'weight' must be above 0, at most 1000000"},
+                    Refused{"rate", TenantDocument("a", 1, "  cap: 10\n"),
+                            "a.yaml:7:8: 'cap' must be a rate"},
+                    Refused{"priority", TenantDocument("a", 1, "  priority: 8\n"),
+                            "a.yaml:7:13: 'priority' must be 0 to 7"},
+                    Refused{"quota", TenantDocument("a", 1, "  quotas: {memory: 0}\n"),
+                            "'memory' must be 1 or more; leave it out for no limit"},
+                    Refused{"quota_text", TenantDocument("a", 1, "  quotas: {operations: many}\n"),
+                            "'operations' must be an integer"}),
+    [](const auto& info) { return std::string(info.param.what); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, Refusals,
+    testing::Values(
+        Refused{"unknown", PolicyDocument("p", "  policy: fair_flo\n"),
+                "a.yaml:6:11: there is no policy 'fair_flo'; did you mean 'fair_flow'?"},
+        Refused{"strange", PolicyDocument("p", "  policy: x\n"),
+                "there is no policy 'x'; there are: locality_ring, fair_flow, priority_flow, "
+                "time_windows, shares"},
+        Refused{"foreign_parameter",
+                PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),
+                "a.yaml:7:23: policy shares knows no 'order'; take it away, or choose another "
+                "policy"},
+        Refused{"foreign_ports",
+                PolicyDocument("p",
+                               "  policy: time_windows\n  parameters: {favoured: [a], "
+                               "source_ports: {first: 2000, last: 2001}}\n"),
+                "policy time_windows knows no 'source_ports'; take it away, or use what it knows: "
+                "favoured"},
+        Refused{"unknown_parameter",
+                PolicyDocument("p", "  policy: fair_flow\n  parameters: {avoid_link: [x]}\n"),
+                "unknown key 'avoid_link'; did you mean 'avoid_links'?"},
+        Refused{"needed", PolicyDocument("p", "  policy: priority_flow\n"),
+                "policy priority_flow needs 'favoured': name at least one"},
+        Refused{"ports",
+                PolicyDocument("p",
+                               "  policy: locality_ring\n"
+                               "  parameters: {source_ports: {first: 9000, last: 8000}}\n"),
+                "source ports are from 1024 on, and 'first' is not above 'last'"},
+        Refused{"sizes",
+                PolicyDocument("p",
+                               "  policy: shares\n  for: {sizes: {from: 2MiB, below: "
+                               "1MiB}}\n"),
+                "no size is from 2 MiB on and below 1 MiB; raise 'below'"},
+        Refused{"both",
+                PolicyDocument("p",
+                               "  policy: shares\n  for: {tenants: [a], communicators: "
+                               "['00000000000000ab']}\n"),
+                "a policy is for tenants or for communicators; make two policies of it"},
+        Refused{"id", PolicyDocument("p", "  policy: shares\n  for: {communicators: [3f2a]}\n"),
+                "a.yaml:7:25: '3f2a' is no communicator's id: sixteen hexadecimal digits are"},
+        Refused{"tenant_twice", PolicyDocument("p", "  policy: shares\n  for: {tenants: [a, a]}\n"),
+                "'a' stands here again; name it once"},
+        Refused{"nameless", PolicyDocument("p", "  policy: shares\n  for: {tenants: ['']}\n"),
+                "a name is missing here; write it, or take the item away"}),
+    [](const auto& info) { return std::string(info.param.what); });
+
+INSTANTIATE_TEST_SUITE_P(
+    Topologies, Refusals,
+    testing::Values(Refused{"unknown_switch",
+                            Document("Topology", "t",
+                                     "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n"
+                                     "  hosts:\n    - {name: h0, rack: r0, gpus: 1, nics: [{name: "
+                                     "n, switch: leaf1, capacity: 1Gbps}]}\n"),
+                            "leaf1"},
+                    Refused{"no_mapping", Document("Topology", "t", "  - a\n"),
+                            "'spec' must be a mapping"}),
+    [](const auto& info) { return std::string(info.param.what); });
+
+}  // namespace
+}  // namespace mccs
