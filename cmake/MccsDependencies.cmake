@@ -12,6 +12,7 @@ find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
 if(MCCS_WITH_GRPC)
   find_package(gRPC CONFIG REQUIRED)
+  find_package(SQLite3 REQUIRED)
 endif()
 
 # CUDA: headers and the names that libcudart exports. Nothing of it is linked into our own programs. Asked anew at each

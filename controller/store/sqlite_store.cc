@@ -1,0 +1,212 @@
+#include "controller/store/sqlite_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "controller/store/store_lock.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kSchema[] = R"sql(
+  CREATE TABLE revision (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    value INTEGER NOT NULL
+  );
+  INSERT INTO revision VALUES (1, 0);
+  CREATE TABLE objects (
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    document TEXT NOT NULL,
+    PRIMARY KEY (kind, name)
+  ) WITHOUT ROWID;
+  CREATE TABLE strategies (
+    communicator INTEGER PRIMARY KEY,
+    record BLOB NOT NULL
+  );
+  CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    user TEXT NOT NULL,
+    action TEXT NOT NULL,
+    objects TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    revision INTEGER NOT NULL
+  );
+)sql";
+
+absl::Status MakeSchema(SqliteDatabase* database) {
+  MCCS_RETURN_IF_ERROR(database->Execute(kSchema));
+  return database->Execute(absl::StrCat("PRAGMA application_id = ", SqliteStore::kApplicationId,
+                                        "; PRAGMA user_version = ", SqliteStore::kSchemaVersion));
+}
+
+// Makes the schema in a file that is new, and checks that of another.
+absl::Status Prepare(SqliteDatabase* database, const std::string& path) {
+  MCCS_ASSIGN_OR_RETURN(const int64_t tables,
+                        database->Integer("SELECT count(*) FROM sqlite_schema"));
+  MCCS_ASSIGN_OR_RETURN(const int64_t application, database->Integer("PRAGMA application_id"));
+  MCCS_ASSIGN_OR_RETURN(const int64_t version, database->Integer("PRAGMA user_version"));
+  if (tables == 0 && application == 0 && version == 0) return MakeSchema(database);
+  if (application != SqliteStore::kApplicationId) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the store ", path,
+                     " is the database of another program; give mccs-controller a file of its own "
+                     "(--store FILE)"));
+  }
+  if (version == SqliteStore::kSchemaVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the store ", path, " has version ", version, " of the schema, this mccs-controller knows ",
+      SqliteStore::kSchemaVersion,
+      version > SqliteStore::kSchemaVersion ? "; install the release that wrote it, or a later one"
+                                            : "; start the release in between that converts it"));
+}
+
+// A write-ahead log with a sync at each commit: what Commit() has said is kept stays kept.
+absl::Status MakeDurable(SqliteDatabase* database, const std::string& path) {
+  MCCS_ASSIGN_OR_RETURN(SqliteStatement mode, database->Prepare("PRAGMA journal_mode = WAL"));
+  MCCS_RETURN_IF_ERROR(mode.Step().status());
+  if (mode.Text(0) != "wal") {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the store ", path, ": its file system allows no write-ahead log (",
+                     mode.Text(0), "); choose a local disk"));
+  }
+  return database->Execute("PRAGMA synchronous = FULL");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path) {
+  MCCS_ASSIGN_OR_RETURN(UniqueFd lock, LockStore(path));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
+  MCCS_RETURN_IF_ERROR(database->Transaction([&] { return Prepare(database.get(), path); }));
+  MCCS_RETURN_IF_ERROR(MakeDurable(database.get(), path));
+  return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(lock), std::move(database)));
+}
+
+absl::StatusOr<StoredState> SqliteStore::Load() {
+  const std::lock_guard lock(mutex_);
+  StoredState state;
+  MCCS_ASSIGN_OR_RETURN(const int64_t revision, database_->Integer("SELECT value FROM revision"));
+  state.revision = static_cast<uint64_t>(revision);
+
+  MCCS_ASSIGN_OR_RETURN(
+      SqliteStatement objects,
+      database_->Prepare("SELECT kind, name, version, document FROM objects ORDER BY kind, name"));
+  for (;;) {
+    MCCS_ASSIGN_OR_RETURN(const bool row, objects.Step());
+    if (!row) break;
+    state.objects.push_back({objects.Text(0), objects.Text(1),
+                             static_cast<uint64_t>(objects.Integer(2)), objects.Text(3)});
+  }
+
+  MCCS_ASSIGN_OR_RETURN(SqliteStatement strategies,
+                        database_->Prepare("SELECT communicator, record FROM strategies"));
+  for (;;) {
+    MCCS_ASSIGN_OR_RETURN(const bool row, strategies.Step());
+    if (!row) break;
+    state.strategies.push_back(
+        {CommId(static_cast<uint64_t>(strategies.Integer(0))), strategies.Text(1)});
+  }
+  return state;
+}
+
+absl::Status SqliteStore::Commit(const StoreChange& change) {
+  const std::lock_guard lock(mutex_);
+  return database_->Transaction([&]() -> absl::Status {
+    MCCS_ASSIGN_OR_RETURN(const int64_t stored, database_->Integer("SELECT value FROM revision"));
+    const auto before = static_cast<uint64_t>(stored);
+    const uint64_t revision = change.revision.value_or(before);
+    if (revision != before && revision != before + 1) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("revision ", revision, " does not follow ", before));
+    }
+    MCCS_ASSIGN_OR_RETURN(SqliteStatement set, database_->Prepare("UPDATE revision SET value = ?"));
+    MCCS_RETURN_IF_ERROR(set.Bind(1, static_cast<int64_t>(revision)).Run());
+    MCCS_RETURN_IF_ERROR(PutObjects(change));
+    MCCS_RETURN_IF_ERROR(PutStrategies(change));
+    return AppendAudit(change.audit);
+  });
+}
+
+absl::Status SqliteStore::PutObjects(const StoreChange& change) {
+  for (const auto& [kind, name] : change.erase_objects) {
+    MCCS_ASSIGN_OR_RETURN(SqliteStatement erase,
+                          database_->Prepare("DELETE FROM objects WHERE kind = ? AND name = ?"));
+    MCCS_RETURN_IF_ERROR(erase.Bind(1, kind).Bind(2, name).Run());
+  }
+  for (const StoredObject& object : change.put_objects) {
+    MCCS_ASSIGN_OR_RETURN(SqliteStatement put,
+                          database_->Prepare("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)"));
+    MCCS_RETURN_IF_ERROR(put.Bind(1, object.kind)
+                             .Bind(2, object.name)
+                             .Bind(3, static_cast<int64_t>(object.version))
+                             .Bind(4, object.document)
+                             .Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::PutStrategies(const StoreChange& change) {
+  for (CommId id : change.erase_strategies) {
+    MCCS_ASSIGN_OR_RETURN(SqliteStatement erase,
+                          database_->Prepare("DELETE FROM strategies WHERE communicator = ?"));
+    MCCS_RETURN_IF_ERROR(erase.Bind(1, static_cast<int64_t>(id.value())).Run());
+  }
+  for (const StoredStrategy& strategy : change.put_strategies) {
+    MCCS_ASSIGN_OR_RETURN(SqliteStatement put,
+                          database_->Prepare("INSERT OR REPLACE INTO strategies VALUES (?, ?)"));
+    put.Bind(1, static_cast<int64_t>(strategy.id.value())).BindBlob(2, strategy.record);
+    MCCS_RETURN_IF_ERROR(put.Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::AppendAudit(const std::vector<AuditEntry>& entries) {
+  for (const AuditEntry& entry : entries) {
+    MCCS_ASSIGN_OR_RETURN(
+        SqliteStatement append,
+        database_->Prepare("INSERT INTO audit (time, peer, user, action, objects, outcome, "
+                           "revision) VALUES (?, ?, ?, ?, ?, ?, ?)"));
+    MCCS_RETURN_IF_ERROR(append.Bind(1, entry.time)
+                             .Bind(2, entry.peer)
+                             .Bind(3, entry.user)
+                             .Bind(4, entry.action)
+                             .Bind(5, entry.objects)
+                             .Bind(6, entry.outcome)
+                             .Bind(7, static_cast<int64_t>(entry.revision))
+                             .Run());
+  }
+  if (entries.empty()) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(
+      SqliteStatement trim,
+      database_->Prepare("DELETE FROM audit WHERE number <= (SELECT max(number) FROM audit) - ?"));
+  return trim.Bind(1, static_cast<int64_t>(kMaxAuditEntries)).Run();
+}
+
+absl::StatusOr<std::vector<AuditEntry>> SqliteStore::Audit(size_t limit) {
+  const std::lock_guard lock(mutex_);
+  MCCS_ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      database_->Prepare("SELECT number, time, peer, user, action, objects, outcome, revision "
+                         "FROM audit ORDER BY number DESC LIMIT ?"));
+  rows.Bind(1, static_cast<int64_t>(limit));
+  std::vector<AuditEntry> entries;
+  for (;;) {
+    MCCS_ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return entries;
+    entries.push_back({.number = static_cast<uint64_t>(rows.Integer(0)),
+                       .time = rows.Integer(1),
+                       .peer = rows.Text(2),
+                       .user = rows.Text(3),
+                       .action = rows.Text(4),
+                       .objects = rows.Text(5),
+                       .outcome = rows.Text(6),
+                       .revision = static_cast<uint64_t>(rows.Integer(7))});
+  }
+}
+
+}  // namespace mccs

@@ -1,0 +1,47 @@
+// The store in a file: an SQLite database with a write-ahead log beside it, on a local disk.
+//
+// A second controller on one file is turned away. The schema has a version; a file of a later one
+// is refused, never guessed at.
+#ifndef MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
+#define MCCS_CONTROLLER_STORE_SQLITE_STORE_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "controller/store/sqlite.h"
+#include "controller/store/store.h"
+
+namespace mccs {
+
+class SqliteStore final : public Store {
+ public:
+  static constexpr int64_t kSchemaVersion = 1;
+  // What SQLite calls the application id: tells our files from other programs'. "MCCS".
+  static constexpr int64_t kApplicationId = 0x4d434353;
+
+  // Opens or makes the file. kAlreadyExists: another controller has it. kFailedPrecondition: it is
+  // another program's, or of another version. kInternal: it cannot be used; the text says why.
+  static absl::StatusOr<std::unique_ptr<SqliteStore>> Open(const std::string& path);
+
+  absl::StatusOr<StoredState> Load() override;
+  absl::Status Commit(const StoreChange& change) override;
+  absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) override;
+
+ private:
+  SqliteStore(UniqueFd lock, std::unique_ptr<SqliteDatabase> database)
+      : lock_(std::move(lock)), database_(std::move(database)) {}
+
+  absl::Status PutObjects(const StoreChange& change);
+  absl::Status PutStrategies(const StoreChange& change);
+  absl::Status AppendAudit(const std::vector<AuditEntry>& entries);
+
+  const UniqueFd lock_;
+  std::mutex mutex_;  // of the database
+  const std::unique_ptr<SqliteDatabase> database_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_STORE_SQLITE_STORE_H_

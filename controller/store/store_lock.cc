@@ -1,0 +1,46 @@
+#include "controller/store/store_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+std::string FirstLine(const std::string& file) {
+  std::string line;
+  std::getline(std::ifstream(file) >> std::ws, line);
+  return line;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> LockStore(const std::string& store) {
+  const std::string file = absl::StrCat(store, ".lock");
+  UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd.valid()) {
+    return absl::ErrnoToStatus(
+        errno, absl::StrCat("the store ", store, ": cannot write ", file,
+                            "; does its folder exist, and may this user write there?"));
+  }
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const std::string owner = FirstLine(file);
+    return absl::AlreadyExistsError(
+        absl::StrCat("the store ", store, " belongs to another mccs-controller",
+                     owner.empty() ? "" : absl::StrCat(" (process ", owner, ")"),
+                     "; stop that one, or give this one a store of its own (--store FILE)"));
+  }
+  const std::string pid = absl::StrCat(getpid(), "\n");
+  if (ftruncate(fd.get(), 0) != 0 ||
+      write(fd.get(), pid.data(), pid.size()) != static_cast<ssize_t>(pid.size())) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("the store ", store, ": cannot write ", file));
+  }
+  return fd;
+}
+
+}  // namespace mccs

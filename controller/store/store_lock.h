@@ -1,0 +1,19 @@
+// One controller per store: a lock beside the store's file that ends with its process.
+#ifndef MCCS_CONTROLLER_STORE_STORE_LOCK_H_
+#define MCCS_CONTROLLER_STORE_STORE_LOCK_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace mccs {
+
+// Locks `store`.lock, which stays when the lock ends; the lock ends with the descriptor.
+// kAlreadyExists: another process has it; it is named. kPermissionDenied, kNotFound and the like:
+// the file cannot be written.
+absl::StatusOr<UniqueFd> LockStore(const std::string& store);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_STORE_STORE_LOCK_H_

@@ -1,0 +1,43 @@
+// The store contract, in memory and in a file.
+#include "base/check.h"
+#include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
+#include "tests/contract/store_contract.h"
+#include "tests/unit/store/scratch_folder.h"
+
+namespace mccs {
+namespace {
+
+class MemoryWorld final : public StoreWorld {
+ public:
+  Store& store() override { return store_; }
+  void Restart() override {}  // It outlives who uses it.
+
+ private:
+  MemoryStore store_;
+};
+
+class SqliteWorld final : public StoreWorld {
+ public:
+  SqliteWorld() { Restart(); }
+  Store& store() override { return *store_; }
+  void Restart() override {
+    store_.reset();  // The lock goes first.
+    auto opened = SqliteStore::Open(folder_.File("store.db"));
+    MCCS_CHECK(opened.ok());
+    store_ = *std::move(opened);
+  }
+
+ private:
+  ScratchFolder folder_;
+  std::unique_ptr<SqliteStore> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, StoreContract,
+    testing::Values(StoreWorldMaker{"Memory", [] { return std::make_unique<MemoryWorld>(); }},
+                    StoreWorldMaker{"Sqlite", [] { return std::make_unique<SqliteWorld>(); }}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,34 @@
+// A folder for one test, gone with it.
+#ifndef MCCS_TESTS_UNIT_STORE_SCRATCH_FOLDER_H_
+#define MCCS_TESTS_UNIT_STORE_SCRATCH_FOLDER_H_
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/check.h"
+
+namespace mccs {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(testing::TempDir() + "/mccs-store-XXXXXX") {
+    MCCS_CHECK(mkdtemp(path_.data()) != nullptr);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_STORE_SCRATCH_FOLDER_H_

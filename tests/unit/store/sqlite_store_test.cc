@@ -1,0 +1,149 @@
+#include "controller/store/sqlite_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/store/scratch_folder.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+std::string WhyNot(const std::string& path, absl::StatusCode code) {
+  const auto store = SqliteStore::Open(path);
+  EXPECT_EQ(store.status().code(), code) << store.status();
+  return std::string(store.status().message());
+}
+
+TEST(SqliteStore, ASecondControllerIsToldWhoHasIt) {
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db");
+  auto first = SqliteStore::Open(path);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(
+      WhyNot(path, absl::StatusCode::kAlreadyExists),
+      absl::StrCat("the store ", path, " belongs to another mccs-controller (process ", getpid(),
+                   "); stop that one, or give this one a store of its own (--store FILE)"));
+  first->reset();
+  EXPECT_TRUE(SqliteStore::Open(path).ok());
+}
+
+TEST(SqliteStore, TheLockEndsWithAProcessThatIsKilled) {
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto store = SqliteStore::Open(path);
+    (void)!write(ready[1], store.ok() ? "y" : "n", 1);
+    for (;;) pause();
+  }
+  char said = 0;
+  ASSERT_EQ(read(ready[0], &said, 1), 1);
+  ASSERT_EQ(said, 'y');
+  EXPECT_FALSE(SqliteStore::Open(path).ok());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(SqliteStore::Open(path).ok());
+}
+
+TEST(SqliteStore, FilesOfOthersAreRefused) {
+  const ScratchFolder folder;
+  const std::string text = folder.File("notes.txt");
+  std::ofstream(text) << "this is long enough to be looked at, and it is no database at all\n";
+  EXPECT_THAT(WhyNot(text, absl::StatusCode::kInternal),
+              HasSubstr("file is not a database; move the file away, or put a copy of it back"));
+
+  const std::string foreign = folder.File("foreign.db");
+  ASSERT_TRUE((*SqliteDatabase::Open(foreign))->Execute("CREATE TABLE t (x)").ok());
+  EXPECT_THAT(WhyNot(foreign, absl::StatusCode::kFailedPrecondition),
+              HasSubstr("is the database of another program; give mccs-controller a file of its"));
+}
+
+TEST(SqliteStore, AnotherVersionOfTheSchemaIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db");
+  ASSERT_TRUE(SqliteStore::Open(path).ok());
+  const auto set_version = [&](int version) {
+    ASSERT_TRUE((*SqliteDatabase::Open(path))
+                    ->Execute(absl::StrCat("PRAGMA user_version = ", version))
+                    .ok());
+  };
+  set_version(2);
+  EXPECT_THAT(WhyNot(path, absl::StatusCode::kFailedPrecondition),
+              HasSubstr("has version 2 of the schema, this mccs-controller knows 1; install the "
+                        "release that wrote it, or a later one"));
+  set_version(1);
+  EXPECT_TRUE(SqliteStore::Open(path).ok());
+}
+
+TEST(SqliteStore, AFolderThatIsNotThereIsNamed) {
+  EXPECT_THAT(std::string(SqliteStore::Open("/no/such/store.db").status().message()),
+              HasSubstr("the store /no/such/store.db: cannot write /no/such/store.db.lock; does "
+                        "its folder exist, and may this user write there?"));
+}
+
+constexpr int kObjects = 40;
+
+// Commits states in which all objects say the same, as fast as it can, until it is killed.
+[[noreturn]] void CommitForEver(const std::string& path) {
+  auto store = SqliteStore::Open(path);
+  if (!store.ok()) _exit(1);
+  for (uint64_t revision = (*store)->Load()->revision + 1;; ++revision) {
+    StoreChange change;
+    change.revision = revision;
+    for (int i = 0; i < kObjects; ++i) {
+      change.put_objects.push_back(
+          {"Tenant", absl::StrCat(i), revision, std::string(500, 'a' + revision % 26)});
+    }
+    change.put_strategies = {{CommId(1), absl::StrCat(revision)}};
+    change.audit.push_back({0, 0, "", "", "apply", "", absl::StrCat(revision), revision});
+    if (!(*store)->Commit(change).ok()) _exit(1);
+  }
+}
+
+TEST(SqliteStore, AKillAtAnyMomentLeavesAWholeState) {
+  const uint64_t seed = std::random_device()();
+  std::mt19937_64 random(seed);
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db");
+  uint64_t before = 0;
+  for (int round = 0; round < 12; ++round) {
+    const pid_t child = fork();
+    if (child == 0) CommitForEver(path);
+    // A moment that nothing depends on.
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 40'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "seed " << seed;
+
+    auto store = SqliteStore::Open(path);
+    ASSERT_TRUE(store.ok()) << store.status() << ", seed " << seed;
+    const StoredState state = *(*store)->Load();
+    ASSERT_GE(state.revision, before) << "seed " << seed;
+    before = state.revision;
+    if (state.revision == 0) continue;
+    ASSERT_EQ(state.objects.size(), static_cast<size_t>(kObjects)) << "seed " << seed;
+    for (const StoredObject& object : state.objects) {
+      ASSERT_EQ(object.version, state.revision) << "seed " << seed;
+    }
+    ASSERT_EQ(state.strategies[0].record, absl::StrCat(state.revision)) << "seed " << seed;
+    ASSERT_EQ((*(*store)->Audit(1))[0].outcome, absl::StrCat(state.revision)) << "seed " << seed;
+  }
+  RecordProperty("seed", absl::StrCat(seed));
+}
+
+}  // namespace
+}  // namespace mccs
