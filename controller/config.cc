@@ -18,6 +18,7 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
   std::string timeout;
   yaml.Field("listen", &config->listen);
   yaml.Field("state_dir", &config->state_dir);
+  yaml.Field("store", &config->store);
   yaml.Field("log_level", &level);
   yaml.Field("heartbeat_timeout", &timeout);
   const auto check = [&](const char* key, const absl::Status& status) {

@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/locality_ring.h"
+#include "controller/planner.h"
 
 namespace mccs {
 
 Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* log)
-    : options_(std::move(options)), clock_(clock), log_(log) {}
+    : options_(std::move(options)), clock_(clock), log_(log), started_(clock->Now()) {}
 
 void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   if (message.has_registration()) return HearRegister(agent, message.registration());
@@ -65,6 +65,9 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
     End(old, absl::AbortedError("the daemon has opened another stream"));
   }
   host_of_[agent] = host.name();
+  for (const agent::Announce& led : registration.communicators()) {
+    strategies_.Touch(CommId(led.comm_id()));
+  }
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
   agent::ToAgent reply;
@@ -84,8 +87,9 @@ void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
   }
   log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
              announce.hosts_size(), " hosts, announced by ", host);
+  strategies_.Touch(id);
   if (announce.running()) return;
-  absl::StatusOr<strategy::Strategy> strategy = LocalityRing(registry_.View(), id);
+  absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, View(), id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.
     log_->Warning("no proposal: ", std::string(strategy.status().message()));
@@ -130,6 +134,7 @@ void Coordinator::Tick() {
     End(agent, absl::DeadlineExceededError(why));
   }
   registry_.ForgetOrphans(now - kForgetOrphansAfterNs);
+  if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

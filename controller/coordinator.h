@@ -6,14 +6,18 @@
 #define MCCS_CONTROLLER_COORDINATOR_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "controller/objects/object_set.h"
 #include "controller/registry.h"
+#include "controller/strategy_memory.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {
@@ -52,7 +56,15 @@ class Coordinator {
 
   std::vector<Outgoing> TakeOutbox();
 
+  // What operators want from now on; it decides for communicators that start after it.
+  void SetObjects(std::shared_ptr<const ObjectSet> objects) { objects_ = std::move(objects); }
+  const ObjectSet& objects() const { return *objects_; }
+
   const Registry& registry() const { return registry_; }
+  // For the store.
+  StrategyMemory& strategies() { return strategies_; }
+  // What policies decide from: the registry, and communicators that are remembered.
+  ClusterView View() const { return strategies_.With(registry_.View()); }
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
 
@@ -65,7 +77,10 @@ class Coordinator {
   const CoordinatorOptions options_;
   const Clock* const clock_;
   Log* const log_;
+  const MonotonicNs started_;
   Registry registry_;
+  StrategyMemory strategies_;
+  std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents
   std::vector<Outgoing> outbox_;
 };

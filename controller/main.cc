@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -18,9 +20,14 @@
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/version.h"
+#include "base/wall_clock.h"
 #include "base/yaml_config.h"
+#include "controller/catalog.h"
 #include "controller/config.h"
 #include "controller/server.h"
+#include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
+#include "controller/strategy_keeper.h"
 
 namespace mccs {
 namespace {
@@ -31,6 +38,7 @@ struct CommandLine {
   std::string config;
   std::string listen;
   std::string state_dir;
+  std::string store;
   std::string log_level;
   std::string heartbeat_timeout;
 };
@@ -38,7 +46,7 @@ struct CommandLine {
 void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
   app->add_option("--config", line->config,
-                  "YAML file; its keys are the options below: listen, state_dir, log_level, "
+                  "YAML file; its keys are the options below: listen, state_dir, store, log_level, "
                   "heartbeat_timeout")
       ->type_name("FILE");
   app->add_option(
@@ -48,6 +56,10 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->add_option("--state-dir", line->state_dir,
                   "Directory for the files 'endpoint' and 'pid', there while this program is ready")
       ->type_name("DIR");
+  app->add_option("--store", line->store,
+                  "File that keeps objects, strategies and the audit log over restarts; one for "
+                  "each controller, on a local disk [default: none, they end with this program]")
+      ->type_name("FILE");
   app->add_option("--log-level", line->log_level, "debug, info, warning or error [default info]")
       ->type_name("LEVEL");
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
@@ -57,6 +69,7 @@ void Declare(CLI::App* app, CommandLine* line) {
       "Examples:\n"
       "  mccs-controller\n"
       "  mccs-controller --listen 127.0.0.1:7500 --state-dir /run/mccs\n"
+      "  mccs-controller --store /var/lib/mccs-controller/store.db\n"
       "  mccs-controller --config /etc/mccs/controller.yaml --log-level debug\n"
       "\n"
       "Exit status: 0 stopped by SIGTERM or SIGINT; 1 could not run; 2 wrong configuration or "
@@ -71,6 +84,7 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
     MCCS_RETURN_IF_ERROR(CheckListenAddress(config.listen));
   }
   if (!line.state_dir.empty()) config.state_dir = line.state_dir;
+  if (!line.store.empty()) config.store = line.store;
   if (!line.log_level.empty()) {
     MCCS_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(line.log_level));
   }
@@ -90,13 +104,25 @@ std::string LocalEndpoint(const std::string& listen, int port) {
 }
 
 // Sleeps until one of `stop` arrives; ticks meanwhile.
-int TickUntil(const sigset_t& stop, ControllerServer* server, int64_t period_ns) {
+int TickUntil(const sigset_t& stop, ControllerServer* server, StrategyKeeper* keeper,
+              int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
   for (;;) {
     const int signal = sigtimedwait(&stop, nullptr, &period);
     if (signal > 0) return signal;
     server->Tick();
+    keeper->Keep();
   }
+}
+
+absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& path, Log* log) {
+  if (path.empty()) {
+    log->Info(
+        "objects, strategies and the audit log are kept in memory and end with this program; "
+        "--store FILE keeps them");
+    return std::make_unique<MemoryStore>();
+  }
+  return SqliteStore::Open(path);
 }
 
 int Run(const ControllerConfig& config) {
@@ -109,9 +135,25 @@ int Run(const ControllerConfig& config) {
 
   const std::unique_ptr<Log> log = MakeStderrLog("mccs-controller", config.log_level);
   const SystemClock clock;
+  const SystemWallClock wall_clock;
+  const absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(config.store, log.get());
+  const absl::StatusOr<std::unique_ptr<Catalog>> catalog =
+      store.ok() ? Catalog::Open(store->get(), &wall_clock, log.get()) : store.status();
+  if (!catalog.ok()) {
+    log->Error(std::string(catalog.status().message()));
+    return kExitFailed;
+  }
   SharedCoordinator coordinator({config.heartbeat_timeout_ns, kVersion}, &clock, log.get());
+  (*catalog)->Watch([&](Catalog::Objects objects) {
+    coordinator.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
+  });
+  StrategyKeeper keeper(store->get(), &coordinator, &clock, log.get());
+  if (const absl::Status restored = keeper.Restore(); !restored.ok()) {
+    log->Error(std::string(restored.message()));
+    return kExitFailed;
+  }
   absl::StatusOr<std::unique_ptr<ControllerServer>> server =
-      ControllerServer::Start(config.listen, &coordinator);
+      ControllerServer::Start(config.listen, &coordinator, catalog->get());
   if (!server.ok()) {
     log->Error(std::string(server.status().message()));
     return kExitFailed;
@@ -134,9 +176,11 @@ int Run(const ControllerConfig& config) {
   }
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
-  const int signal = TickUntil(
-      stop, server->get(), config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
+  const int signal =
+      TickUntil(stop, server->get(), &keeper,
+                config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
+  keeper.Keep();
   (void)SdNotify(notify, "STOPPING=1");
   return 0;
 }

@@ -1,11 +1,25 @@
 #include "controller/operator_service.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "controller/object_view.h"
 #include "controller/operator_view.h"
 
 namespace mccs {
 namespace {
+
+constexpr uint32_t kAuditEntries = 50;
+constexpr uint32_t kMaxAuditEntries = 10'000;
+
+std::vector<ObjectFile> FilesOf(
+    const google::protobuf::RepeatedPtrField<control::ObjectFile>& files) {
+  std::vector<ObjectFile> read;
+  for (const control::ObjectFile& file : files) read.push_back({file.name(), file.text()});
+  return read;
+}
 
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -47,6 +61,50 @@ grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* 
                                                    control::VersionReply* reply) {
   reply->set_version(coordinator_->With([](Coordinator& c) { return c.version(); }));
   return Answer(context, absl::OkStatus());
+}
+
+ClusterView OperatorService::View() {
+  return coordinator_->With([](Coordinator& c) { return c.View(); });
+}
+
+grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
+                                                 const control::ApplyRequest* request,
+                                                 control::ChangeReply* reply) {
+  const absl::StatusOr<Catalog::Outcome> outcome = catalog_->Apply(
+      FilesOf(request->files()), {context->peer(), request->caller().user()}, request->dry_run());
+  if (outcome.ok()) *reply = ShowChange(*outcome, View(), request->dry_run());
+  return Answer(context, outcome.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* context,
+                                                  const control::DeleteRequest* request,
+                                                  control::ChangeReply* reply) {
+  absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
+  if (!keys.ok()) return Answer(context, keys.status());
+  const absl::StatusOr<Catalog::Outcome> outcome =
+      catalog_->Delete(*std::move(keys), FilesOf(request->files()),
+                       {context->peer(), request->caller().user()}, request->dry_run());
+  if (outcome.ok()) *reply = ShowChange(*outcome, View(), request->dry_run());
+  return Answer(context, outcome.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListObjects(grpc::CallbackServerContext* context,
+                                                       const control::ListObjectsRequest* request,
+                                                       control::ListObjectsReply* reply) {
+  absl::StatusOr<control::ListObjectsReply> listed =
+      mccs::ListObjects(*catalog_->objects(), View(), *request);
+  if (listed.ok()) *reply = *std::move(listed);
+  return Answer(context, listed.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListAudit(grpc::CallbackServerContext* context,
+                                                     const control::ListAuditRequest* request,
+                                                     control::ListAuditReply* reply) {
+  const uint32_t limit = request->limit() > 0 ? request->limit() : kAuditEntries;
+  const absl::StatusOr<std::vector<AuditEntry>> entries =
+      catalog_->Audit(std::min(limit, kMaxAuditEntries));
+  if (entries.ok()) *reply = ShowAudit(*entries);
+  return Answer(context, entries.status());
 }
 
 }  // namespace mccs

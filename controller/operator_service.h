@@ -1,19 +1,21 @@
 // The operators' API over gRPC (proto/operator.proto): what operator_view.h shows of the
-// coordinator's registry.
+// coordinator's registry, and what object_view.h shows of the catalog.
 //
-// THREAD: gRPC's. Nothing blocks.
+// THREAD: gRPC's. Apply and Delete wait for the store's disk, the rest does not block.
 #ifndef MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 
+#include "controller/catalog.h"
 #include "controller/shared_coordinator.h"
 #include "proto/operator.grpc.pb.h"
 
 namespace mccs {
 
-// LIFETIME: `coordinator` outlives it; it outlives the server that serves it.
+// LIFETIME: both outlive it; it outlives the server that serves it.
 class OperatorService final : public control::Operator::CallbackService {
  public:
-  explicit OperatorService(SharedCoordinator* coordinator) : coordinator_(coordinator) {}
+  OperatorService(SharedCoordinator* coordinator, Catalog* catalog)
+      : coordinator_(coordinator), catalog_(catalog) {}
 
   grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context,
                                       const control::ListHostsRequest* request,
@@ -27,9 +29,24 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
                                     const control::VersionRequest* request,
                                     control::VersionReply* reply) override;
+  grpc::ServerUnaryReactor* Apply(grpc::CallbackServerContext* context,
+                                  const control::ApplyRequest* request,
+                                  control::ChangeReply* reply) override;
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const control::DeleteRequest* request,
+                                   control::ChangeReply* reply) override;
+  grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context,
+                                        const control::ListObjectsRequest* request,
+                                        control::ListObjectsReply* reply) override;
+  grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
+                                      const control::ListAuditRequest* request,
+                                      control::ListAuditReply* reply) override;
 
  private:
+  ClusterView View();
+
   SharedCoordinator* const coordinator_;
+  Catalog* const catalog_;
 };
 
 }  // namespace mccs

@@ -29,7 +29,8 @@ void EnablePluginsOnce() {
 }  // namespace
 
 struct ControllerServer::Impl {
-  explicit Impl(SharedCoordinator* coordinator) : hub(coordinator), operators(coordinator) {}
+  Impl(SharedCoordinator* coordinator, Catalog* catalog)
+      : hub(coordinator), operators(coordinator, catalog) {}
 
   AgentHub hub;
   OperatorService operators;
@@ -40,9 +41,9 @@ struct ControllerServer::Impl {
 ControllerServer::ControllerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
-    const std::string& address, SharedCoordinator* coordinator) {
+    const std::string& address, SharedCoordinator* coordinator, Catalog* catalog) {
   EnablePluginsOnce();
-  auto impl = std::make_unique<Impl>(coordinator);
+  auto impl = std::make_unique<Impl>(coordinator, catalog);
   grpc::ServerBuilder builder;
   // With SO_REUSEPORT two controllers would share a port, and each would see half of the agents.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "controller/catalog.h"
 #include "controller/shared_coordinator.h"
 
 namespace mccs {
@@ -15,9 +16,10 @@ class ControllerServer {
  public:
   // Listens at `address` ("0.0.0.0:7500", "[::]:7500"; port 0: the system chooses).
   // kUnavailable: the address is taken or not ours.
-  // LIFETIME: `coordinator` outlives it.
+  // LIFETIME: `coordinator` and `catalog` outlive it.
   static absl::StatusOr<std::unique_ptr<ControllerServer>> Start(const std::string& address,
-                                                                 SharedCoordinator* coordinator);
+                                                                 SharedCoordinator* coordinator,
+                                                                 Catalog* catalog);
   ~ControllerServer();  // Stops, and waits for what is under way.
 
   int port() const;

@@ -22,22 +22,29 @@ uint64_t LaneHash(CommId id, int channel, int lane) {
              static_cast<uint64_t>(lane) + 1);
 }
 
-std::vector<HostIndex> RingOf(const ClusterView& view, const CommunicatorView& communicator) {
+std::vector<HostIndex> RingOf(const ClusterView& view, const CommunicatorView& communicator,
+                              const std::vector<std::string>& order) {
   std::vector<Position> positions;
   for (const std::string& name : communicator.hosts) {
     const auto host = std::find_if(view.hosts.begin(), view.hosts.end(),
                                    [&](const HostView& h) { return h.position.host == name; });
     positions.push_back(host != view.hosts.end() ? host->position : Position{"", "", name});
   }
-  return LocalityOrder(positions);
+  std::vector<HostIndex> ring = LocalityOrder(positions);
+  const auto place = [&](HostIndex host) {
+    return std::find(order.begin(), order.end(), communicator.hosts[host.value()]) - order.begin();
+  };
+  std::stable_sort(ring.begin(), ring.end(),
+                   [&](HostIndex a, HostIndex b) { return place(a) < place(b); });
+  return ring;
 }
 
 }  // namespace
 
 absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId id,
-                                                const PortRange& ports) {
+                                                const LocalityRingOptions& options) {
   const CommunicatorView* subject = nullptr;
-  SourcePorts taken(ports);
+  SourcePorts taken(options.ports);
   for (const CommunicatorView& communicator : view.communicators) {
     if (communicator.id == id) {
       subject = &communicator;
@@ -52,7 +59,7 @@ absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId 
   strategy::Strategy strategy = subject->strategy;
   strategy.set_epoch(strategy.epoch() + 1);
   strategy.set_origin(kLocalityRingName);
-  const std::vector<HostIndex> ring = RingOf(view, *subject);
+  const std::vector<HostIndex> ring = RingOf(view, *subject, options.order);
   for (int c = 0; c < strategy.channels_size(); ++c) {
     strategy::ChannelStrategy* channel = strategy.mutable_channels(c);
     channel->Clear();
@@ -63,9 +70,10 @@ absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId 
       const std::string& to = subject->hosts[ring[(i + 1) % ring.size()].value()];
       const auto port = taken.Choose(LaneHash(id, c, static_cast<int>(i)), from, to);
       if (!port) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "communicator ", FormatCommId(id), ", channel ", c, ": all source ports ", ports.first,
-            " to ", ports.last, " from ", from, " to ", to, " are taken"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat("communicator ", FormatCommId(id), ", channel ", c, ": all source ports ",
+                         options.ports.first, " to ", options.ports.last, " from ", from, " to ",
+                         to, " are taken"));
       }
       channel->add_source_ports(*port);
     }

@@ -7,6 +7,8 @@
 #define MCCS_CONTROLLER_POLICY_LOCALITY_RING_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/cluster_view.h"
@@ -20,11 +22,17 @@ struct PortRange {
   uint16_t last = 65535;
 };
 
+struct LocalityRingOptions {
+  PortRange ports;
+  // Hosts that every ring takes first, in this order; the others follow in locality order.
+  std::vector<std::string> order;
+};
+
 inline constexpr char kLocalityRingName[] = "locality_ring";
 
 // The strategy for communicator `id` of `view`: channels, lane shape and skew as they are now,
-// rings in locality order, epoch one higher. A host that `view` does not know counts as one without
-// pod and rack.
+// rings in locality order (but for options.order), epoch one higher. A host that `view` does not
+// know counts as one without pod and rack.
 //
 // Ports follow from (communicator, channel, lane) by a hash, and the next free one is taken where
 // that is in use. Free means: no lane of another communicator, and no other of this one, has it, as
@@ -33,7 +41,7 @@ inline constexpr char kLocalityRingName[] = "locality_ring";
 // distinct; the first also serves hosts that share one address, as in a lab on one machine.
 // kNotFound: no such communicator. kResourceExhausted: more lanes between two hosts than ports.
 absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId id,
-                                                const PortRange& ports = {});
+                                                const LocalityRingOptions& options = {});
 
 }  // namespace mccs
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/operator_view.h"
 #include "controller/server.h"
+#include "controller/store/memory_store.h"
 #include "service/agent/agent.h"
 
 namespace mccs {
@@ -34,8 +35,10 @@ bool Eventually(const std::function<bool()>& holds) {
 class Controller {
  public:
   explicit Controller(const std::string& address, int64_t heartbeat_timeout_ns = 2 * kNsPerSec)
-      : log_(MakeNullLog()), coordinator_({heartbeat_timeout_ns, "test"}, &clock_, log_.get()) {
-    auto server = ControllerServer::Start(address, &coordinator_);
+      : log_(MakeNullLog()),
+        catalog_(*Catalog::Open(&store_, &wall_clock_, log_.get())),
+        coordinator_({heartbeat_timeout_ns, "test"}, &clock_, log_.get()) {
+    auto server = ControllerServer::Start(address, &coordinator_, catalog_.get());
     if (!server.ok()) {
       status_ = server.status();
       return;
@@ -72,7 +75,10 @@ class Controller {
 
  private:
   SystemClock clock_;
+  SystemWallClock wall_clock_;
   std::unique_ptr<Log> log_;
+  MemoryStore store_;
+  std::unique_ptr<Catalog> catalog_;
   SharedCoordinator coordinator_;
   absl::Status status_;
   std::unique_ptr<ControllerServer> server_;

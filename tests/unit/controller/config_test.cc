@@ -24,11 +24,13 @@ absl::Status Read(const std::string& text, ControllerConfig* config) {
 TEST(ControllerConfig, EveryKeyIsRead) {
   ControllerConfig config;
   const absl::Status status = Read(
-      "listen: '[::1]:7600'\nstate_dir: /run/mccs\nlog_level: debug\nheartbeat_timeout: 1500ms\n",
+      "listen: '[::1]:7600'\nstate_dir: /run/mccs\nstore: /var/lib/mccs/store.db\n"
+      "log_level: debug\nheartbeat_timeout: 1500ms\n",
       &config);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "[::1]:7600");
   EXPECT_EQ(config.state_dir, "/run/mccs");
+  EXPECT_EQ(config.store, "/var/lib/mccs/store.db");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.heartbeat_timeout_ns, 1500 * kNsPerMs);
 }

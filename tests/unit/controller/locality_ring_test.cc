@@ -115,9 +115,20 @@ TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
   }
 }
 
+TEST(LocalityRing, HostsThatAreNamedComeFirstAndTheOthersFollowInLocalityOrder) {
+  const ClusterView view{.hosts = {},
+                         .communicators = {Communicator(kId, {"a", "b", "c", "d"}, 1)}};
+  LocalityRingOptions options;
+  options.order = {"elsewhere", "d", "b"};
+  const auto strategy = LocalityRing(view, kId, options);
+  ASSERT_TRUE(strategy.ok()) << strategy.status();
+  EXPECT_THAT(strategy->channels(0).ring(), testing::ElementsAre(3, 1, 0, 2));
+}
+
 TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   ClusterView view;
-  const PortRange two{.first = 61000, .last = 61001};
+  LocalityRingOptions two;
+  two.ports = {.first = 61000, .last = 61001};
   // Four lanes, two ports: one port serves two lanes, but never two from the same host.
   view.communicators.push_back(Communicator(CommId(1), {"a", "b"}, 2));
   const auto strategy = LocalityRing(view, CommId(1), two);
@@ -135,7 +146,9 @@ TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
 
 TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
-  const absl::Status status = LocalityRing(view, kId, {.first = 61000, .last = 61001}).status();
+  LocalityRingOptions two;
+  two.ports = {.first = 61000, .last = 61001};
+  const absl::Status status = LocalityRing(view, kId, two).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));
 }

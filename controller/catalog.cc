@@ -1,0 +1,172 @@
+#include "controller/catalog.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "controller/objects/cross_check.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kMaxObjectsInAudit = 20;
+constexpr size_t kLongestOutcome = 1000;
+constexpr size_t kLongestCaller = 200;
+
+const char* Verb(ChangeKind kind) {
+  switch (kind) {
+    case ChangeKind::kUnchanged:
+      return "unchanged";
+    case ChangeKind::kCreated:
+      return "created";
+    case ChangeKind::kChanged:
+      return "changed";
+    case ChangeKind::kDeleted:
+      return "deleted";
+  }
+  return "";
+}
+
+// "created Tenant 'a'; changed Policy 'b'".
+std::string Summary(const std::vector<ObjectChange>& changes) {
+  std::vector<std::string> parts;
+  size_t left_out = 0;
+  for (const ObjectChange& change : changes) {
+    if (change.kind == ChangeKind::kUnchanged) continue;
+    if (parts.size() == kMaxObjectsInAudit) {
+      ++left_out;
+      continue;
+    }
+    parts.push_back(absl::StrCat(Verb(change.kind), " ", ToText(change.key)));
+  }
+  if (left_out > 0) parts.push_back(absl::StrCat("and ", left_out, " more"));
+  return absl::StrJoin(parts, "; ");
+}
+
+absl::StatusOr<Object> ReadStored(const StoredObject& stored) {
+  const std::string name = absl::StrCat("stored ", stored.kind, " ", stored.name);
+  MCCS_ASSIGN_OR_RETURN(std::vector<Object> objects, ReadObjects({{name, stored.document}}));
+  const bool itself = objects.size() == 1 && KindName(objects[0].key.kind) == stored.kind &&
+                      objects[0].key.name == stored.name;
+  if (!itself) return absl::InvalidArgumentError(absl::StrCat(name, ": holds another object"));
+  objects[0].version = stored.version;
+  objects[0].origin.reset();
+  return std::move(objects[0]);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Catalog>> Catalog::Open(Store* store, const WallClock* clock,
+                                                       Log* log) {
+  MCCS_ASSIGN_OR_RETURN(const StoredState state, store->Load());
+  ObjectSet set;
+  set.revision = state.revision;
+  const auto lost = [](std::string_view why) {
+    return absl::DataLossError(absl::StrCat(
+        "the store holds objects that this mccs-controller cannot take (another release wrote "
+        "them, "
+        "or somebody else did); the release that wrote them can, or an empty store and `mccsctl "
+        "apply`: ",
+        std::string(why)));
+  };
+  for (const StoredObject& stored : state.objects) {
+    absl::StatusOr<Object> object = ReadStored(stored);
+    if (!object.ok()) return lost(std::string(object.status().message()));
+    set.objects[object->key] = *std::move(object);
+  }
+  if (const std::vector<Fault> faults = CheckObjects(set); !faults.empty()) {
+    return lost(ToText(set, faults));
+  }
+  return std::unique_ptr<Catalog>(
+      new Catalog(store, clock, log, std::make_shared<const ObjectSet>(std::move(set))));
+}
+
+void Catalog::Watch(std::function<void(Objects)> watcher) {
+  const std::lock_guard lock(mutex_);
+  watcher_ = std::move(watcher);
+  watcher_(objects_);
+}
+
+Catalog::Objects Catalog::objects() const {
+  const std::lock_guard lock(mutex_);
+  return objects_;
+}
+
+absl::StatusOr<Catalog::Outcome> Catalog::Apply(const std::vector<ObjectFile>& files,
+                                                const Caller& caller, bool dry_run) {
+  return Change("apply", caller, dry_run,
+                [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
+                  MCCS_ASSIGN_OR_RETURN(std::vector<Object> objects, ReadObjects(files));
+                  return PlanApply(stored, std::move(objects));
+                });
+}
+
+absl::StatusOr<Catalog::Outcome> Catalog::Delete(std::vector<ObjectKey> keys,
+                                                 const std::vector<ObjectFile>& files,
+                                                 const Caller& caller, bool dry_run) {
+  return Change(
+      "delete", caller, dry_run, [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
+        MCCS_ASSIGN_OR_RETURN(const std::vector<Object> objects, ReadObjects(files));
+        MCCS_ASSIGN_OR_RETURN(const std::vector<ObjectKey> read, KeysToDelete(stored, objects));
+        keys.insert(keys.end(), read.begin(), read.end());
+        return PlanDelete(stored, keys);
+      });
+}
+
+absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Caller& caller,
+                                                 bool dry_run, const Plan& plan) {
+  const std::lock_guard lock(mutex_);
+  AuditEntry entry{.time = clock_->Now(),
+                   .peer = caller.peer.substr(0, kLongestCaller),
+                   .user = caller.user.substr(0, kLongestCaller),
+                   .action = action,
+                   .objects = "",
+                   .outcome = ""};
+  const Objects before = objects_;
+  absl::StatusOr<PlannedChange> planned = plan(*before);
+  if (!planned.ok()) {
+    if (!dry_run) KeepRefusal(std::move(entry), planned.status());
+    return planned.status();
+  }
+  if (!dry_run) {
+    MCCS_RETURN_IF_ERROR(Keep(*planned, std::move(entry)));
+    objects_ = std::make_shared<const ObjectSet>(planned->next);
+    if (watcher_ && !planned->IsNothing()) watcher_(objects_);
+  }
+  return Outcome{before, *std::move(planned)};
+}
+
+absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
+  StoreChange change;
+  change.revision = plan.next.revision;
+  for (const ObjectChange& each : plan.changes) {
+    const char* kind = KindName(each.key.kind);
+    if (each.kind == ChangeKind::kDeleted) change.erase_objects.emplace_back(kind, each.key.name);
+    if (each.kind != ChangeKind::kCreated && each.kind != ChangeKind::kChanged) continue;
+    const Object* object = plan.next.Find(each.key);
+    change.put_objects.push_back({kind, each.key.name, object->version, each.after});
+  }
+  entry.objects = Summary(plan.changes);
+  entry.outcome = plan.IsNothing() ? "nothing to do" : "done";
+  entry.revision = plan.next.revision;
+  log_->Info(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
+             entry.peer, ": ", entry.objects.empty() ? entry.outcome : entry.objects);
+  change.audit.push_back(std::move(entry));
+  return store_->Commit(change);
+}
+
+void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
+  entry.outcome = absl::StrCat("refused: ", std::string(why.message())).substr(0, kLongestOutcome);
+  entry.revision = objects_->revision;
+  log_->Info(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
+             entry.peer, " refused: ", std::string(why.message()));
+  StoreChange change;
+  change.revision = objects_->revision;
+  change.audit.push_back(std::move(entry));
+  if (const absl::Status kept = store_->Commit(change); !kept.ok()) {
+    log_->Error("the refusal is not in the audit log: ", std::string(kept.message()));
+  }
+}
+
+}  // namespace mccs

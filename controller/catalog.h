@@ -1,0 +1,82 @@
+// The operators' objects: what is in force, each change checked as a whole, kept in the store, and
+// written into the audit log.
+//
+// OWNER: main. THREAD: any. A change waits for the one before it, and for the store's disk.
+#ifndef MCCS_CONTROLLER_CATALOG_H_
+#define MCCS_CONTROLLER_CATALOG_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/log.h"
+#include "base/wall_clock.h"
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "controller/store/store.h"
+
+namespace mccs {
+
+// Who asks.
+struct Caller {
+  std::string peer;  // as the transport says
+  std::string user;  // as the caller says; nobody has checked it
+};
+
+class Catalog {
+ public:
+  using Objects = std::shared_ptr<const ObjectSet>;
+
+  // With what the store holds. kDataLoss: an object in it cannot be read, or they do not hold
+  // together. LIFETIME: all three outlive it.
+  static absl::StatusOr<std::unique_ptr<Catalog>> Open(Store* store, const WallClock* clock,
+                                                       Log* log);
+
+  // Told of every change before the call that made it returns, in their order; at once of what is
+  // there now. It must not call the catalog.
+  void Watch(std::function<void(Objects)> watcher);
+
+  Objects objects() const;
+
+  struct Outcome {
+    Objects before;
+    PlannedChange plan;
+  };
+  // Errors as ReadObjects and PlanApply have them; kInternal: the store could not keep it. Then
+  // nothing has changed. A dry run changes nothing and leaves no trace.
+  absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
+                                bool dry_run);
+  // Objects by key, and those that `files` hold.
+  absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
+                                 const Caller& caller, bool dry_run);
+
+  // The newest `limit` entries, the newest first.
+  absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) { return store_->Audit(limit); }
+
+ private:
+  using Plan = std::function<absl::StatusOr<PlannedChange>(const ObjectSet&)>;
+
+  Catalog(Store* store, const WallClock* clock, Log* log, Objects objects)
+      : store_(store), clock_(clock), log_(log), objects_(std::move(objects)) {}
+
+  absl::StatusOr<Outcome> Change(const char* action, const Caller& caller, bool dry_run,
+                                 const Plan& plan);
+  // REQUIRES: mutex_ is held.
+  absl::Status Keep(const PlannedChange& plan, AuditEntry entry);
+  void KeepRefusal(AuditEntry entry, const absl::Status& why);
+
+  Store* const store_;
+  const WallClock* const clock_;
+  Log* const log_;
+  mutable std::mutex mutex_;  // of what follows, and of changes
+  Objects objects_;
+  std::function<void(Objects)> watcher_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_CATALOG_H_

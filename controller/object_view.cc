@@ -1,0 +1,229 @@
+#include "controller/object_view.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "controller/objects/exact_units.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kNone[] = "-";
+
+std::string OrNone(std::string text) { return text.empty() ? kNone : std::move(text); }
+
+// The lines of one object.
+class Facts {
+ public:
+  explicit Facts(control::Object* object) : object_(object) {}
+
+  void Add(const char* name, std::string value, bool wide = false) {
+    control::Fact* fact = object_->add_facts();
+    fact->set_name(name);
+    fact->set_value(OrNone(std::move(value)));
+    fact->set_wide(wide);
+  }
+
+ private:
+  control::Object* const object_;
+};
+
+constexpr bool kWide = true;
+
+std::string Rate(const std::optional<uint64_t>& bps) { return bps ? ExactBitRate(*bps) : ""; }
+std::string Count(const std::optional<uint64_t>& n) { return n ? absl::StrCat(*n) : ""; }
+
+void Describe(const TenantSpec& tenant, Facts* facts) {
+  facts->Add("WHO", WhoText(tenant));
+  facts->Add("WEIGHT", ExactNumber(tenant.weight));
+  facts->Add("GUARANTEE", Rate(tenant.guarantee_bps));
+  facts->Add("CAP", Rate(tenant.cap_bps));
+  facts->Add("PRIORITY", absl::StrCat(tenant.priority));
+  facts->Add("COMMUNICATORS", Count(tenant.max_communicators), kWide);
+  facts->Add("MEMORY", tenant.max_memory_bytes ? ExactBytes(*tenant.max_memory_bytes) : "", kWide);
+  facts->Add("OPERATIONS", Count(tenant.max_operations), kWide);
+}
+
+void Describe(const PolicySpec& policy, Facts* facts) {
+  std::vector<std::string> parameters;
+  const auto list = [&](const char* key, const std::vector<std::string>& names) {
+    if (!names.empty()) parameters.push_back(absl::StrCat(key, " ", absl::StrJoin(names, ",")));
+  };
+  if (policy.parameters.source_ports) {
+    parameters.push_back(absl::StrCat("source_ports ", policy.parameters.source_ports->first, "-",
+                                      policy.parameters.source_ports->last));
+  }
+  list("order", policy.parameters.order);
+  list("avoid_links", policy.parameters.avoid_links);
+  list("reserved_links", policy.parameters.reserved_links);
+  list("favoured", policy.parameters.favoured);
+  facts->Add("POLICY", policy.policy);
+  facts->Add("FOR", ForText(policy));
+  facts->Add("SIZES", ToText(policy.sizes));
+  facts->Add("PARAMETERS", absl::StrJoin(parameters, "; "), kWide);
+}
+
+void Describe(const TopologySpec& spec, Facts* facts) {
+  const Topology& topology = *spec.topology;
+  facts->Add("PODS", absl::StrCat(topology.pods().size()), kWide);
+  facts->Add("RACKS", absl::StrCat(topology.racks().size()));
+  facts->Add("SWITCHES", absl::StrCat(topology.switches().size()));
+  facts->Add("HOSTS", absl::StrCat(topology.hosts().size()));
+  facts->Add("NICS", absl::StrCat(topology.nics().size()), kWide);
+  facts->Add("GPUS", absl::StrCat(topology.gpus().size()));
+  facts->Add("LINKS", absl::StrCat(topology.links().size()));
+}
+
+using Concerned = std::map<const Object*, std::vector<CommId>>;
+
+// The communicators that each object of `set` matters to now.
+Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
+  Concerned concerned;
+  const std::vector<const Object*> topologies = set.OfKind(ObjectKind::kTopology);
+  for (const CommunicatorView& communicator : view.communicators) {
+    if (const Object* tenant = FindTenant(set, communicator.tenant)) {
+      concerned[tenant].push_back(communicator.id);
+    }
+    if (const Object* policy = PolicyInForce(set, communicator)) {
+      concerned[policy].push_back(communicator.id);
+    }
+    for (const Object* object : topologies) {
+      const Topology& topology = *TopologyOf(*object).topology;
+      const bool has_host =
+          std::any_of(communicator.hosts.begin(), communicator.hosts.end(),
+                      [&](const std::string& host) { return topology.FindHost(host).has_value(); });
+      if (has_host) concerned[object].push_back(communicator.id);
+    }
+  }
+  return concerned;
+}
+
+void SetKey(const ObjectKey& key, control::ObjectKey* out) {
+  out->set_kind(KindName(key.kind));
+  out->set_name(key.name);
+}
+
+control::Object Show(const Object& object, const Concerned& concerned) {
+  control::Object shown;
+  SetKey(object.key, shown.mutable_key());
+  shown.set_version(object.version);
+  shown.set_document(DocumentOf(object, /*with_version=*/true));
+  Facts facts(&shown);
+  std::visit([&](const auto& spec) { Describe(spec, &facts); }, object.spec);
+  facts.Add("VERSION", absl::StrCat(object.version));
+  facts.Add("IN FORCE", InForce(object));
+  if (std::string note = NotActedOn(object); !note.empty()) shown.add_notes(std::move(note));
+  const auto found = concerned.find(&object);
+  if (found == concerned.end()) return shown;
+  for (CommId id : found->second) shown.add_communicators(FormatCommId(id));
+  return shown;
+}
+
+absl::StatusOr<ObjectKind> ReadKind(const std::string& word) {
+  if (const auto kind = ParseKind(word)) return *kind;
+  std::vector<std::string> kinds;
+  for (ObjectKind each : kObjectKinds) kinds.push_back(KindName(each));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no kind '", word, "'; there are: ", absl::StrJoin(kinds, ", ")));
+}
+
+control::ChangeKind ToProto(ChangeKind kind) {
+  switch (kind) {
+    case ChangeKind::kUnchanged:
+      return control::UNCHANGED;
+    case ChangeKind::kCreated:
+      return control::CREATED;
+    case ChangeKind::kChanged:
+      return control::CHANGED;
+    case ChangeKind::kDeleted:
+      return control::DELETED;
+  }
+  return control::UNCHANGED;
+}
+
+void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* notes) {
+  if (note.empty() || std::find(notes->begin(), notes->end(), note) != notes->end()) return;
+  *notes->Add() = std::move(note);
+}
+
+}  // namespace
+
+absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
+                                                      const control::ListObjectsRequest& request) {
+  MCCS_ASSIGN_OR_RETURN(const ObjectKind kind, ReadKind(request.kind()));
+  const Concerned concerned = FindConcerned(set, view);
+  control::ListObjectsReply reply;
+  if (request.names().empty()) {
+    for (const Object* object : set.OfKind(kind)) *reply.add_objects() = Show(*object, concerned);
+  }
+  for (const std::string& name : request.names()) {
+    const Object* object = set.Find({kind, name});
+    if (object == nullptr) return NotThere(set, {kind, name});
+    *reply.add_objects() = Show(*object, concerned);
+  }
+  return reply;
+}
+
+absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request) {
+  std::vector<ObjectKey> keys;
+  for (const control::ObjectKey& key : request.objects()) {
+    MCCS_ASSIGN_OR_RETURN(const ObjectKind kind, ReadKind(key.kind()));
+    keys.push_back({kind, key.name()});
+  }
+  return keys;
+}
+
+control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
+                                bool dry_run) {
+  control::ChangeReply reply;
+  reply.set_dry_run(dry_run);
+  reply.set_revision(dry_run ? outcome.before->revision : outcome.plan.next.revision);
+  for (const ObjectChange& change : outcome.plan.changes) {
+    control::ObjectChange* out = reply.add_objects();
+    SetKey(change.key, out->mutable_key());
+    out->set_kind(ToProto(change.kind));
+    out->set_before(change.before);
+    out->set_after(change.after);
+    const Object* object = outcome.plan.next.Find(change.key);
+    if (object == nullptr) continue;
+    const bool stored = !dry_run || change.kind == ChangeKind::kUnchanged;
+    if (stored) out->set_version(object->version);
+    if (change.kind != ChangeKind::kUnchanged) {
+      AddOnce(NotActedOn(*object), reply.mutable_notes());
+    }
+  }
+  const PlannedStrategies plan = PlanStrategies(*outcome.before, outcome.plan.next, view);
+  for (const PlannedStrategy& planned : plan.changed) {
+    control::CommunicatorChange* out = reply.add_communicators();
+    out->set_id(FormatCommId(planned.id));
+    out->set_tenant(planned.tenant);
+    out->set_policy_before(planned.policy_before);
+    out->set_policy_after(planned.policy_after);
+    out->set_change(planned.change);
+  }
+  reply.set_communicators_not_planned(plan.not_planned);
+  return reply;
+}
+
+control::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries) {
+  control::ListAuditReply reply;
+  for (const AuditEntry& entry : entries) {
+    control::AuditEntry* out = reply.add_entries();
+    out->set_number(entry.number);
+    out->set_unix_ns(entry.time);
+    out->set_peer(entry.peer);
+    out->set_user(entry.user);
+    out->set_action(entry.action);
+    out->set_objects(entry.objects);
+    out->set_outcome(entry.outcome);
+    out->set_revision(entry.revision);
+  }
+  return reply;
+}
+
+}  // namespace mccs

@@ -1,0 +1,252 @@
+#include "controller/catalog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "controller/objects/cross_check.h"
+#include "controller/store/memory_store.h"
+#include "controller/store/sqlite_store.h"
+#include "tests/unit/objects/documents.h"
+#include "tests/unit/store/scratch_folder.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class HandWallClock final : public WallClock {
+ public:
+  UnixNs Now() const override { return now; }
+  UnixNs now = 1'700'000'000 * kNsPerSec;
+};
+
+// Forwards to a store, until told to fail.
+class FaultyStore final : public Store {
+ public:
+  absl::StatusOr<StoredState> Load() override { return inner_.Load(); }
+  absl::Status Commit(const StoreChange& change) override {
+    return fails ? absl::InternalError("the disk is full") : inner_.Commit(change);
+  }
+  absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) override {
+    return inner_.Audit(limit);
+  }
+  bool fails = false;
+
+ private:
+  MemoryStore inner_;
+};
+
+class CatalogTest : public testing::Test {
+ protected:
+  CatalogTest() { Restart(); }
+  void Restart() {
+    catalog_.reset();
+    auto opened = Catalog::Open(&store_, &clock_, log_.get());
+    MCCS_CHECK(opened.ok());
+    catalog_ = *std::move(opened);
+  }
+  absl::Status Apply(const std::string& text, bool dry_run = false) {
+    return catalog_->Apply({{"a.yaml", text}}, kCaller, dry_run).status();
+  }
+  absl::Status Delete(const std::string& tenant, bool dry_run = false) {
+    return catalog_->Delete({{ObjectKind::kTenant, tenant}}, {}, kCaller, dry_run).status();
+  }
+  AuditEntry LastAudit() {
+    const auto entries = catalog_->Audit(1);
+    return entries.ok() && !entries->empty() ? (*entries)[0] : AuditEntry();
+  }
+  size_t AuditSize() { return catalog_->Audit(1000)->size(); }
+
+  const Caller kCaller{"ipv4:10.0.0.7:5000", "ann@login1"};
+  HandWallClock clock_;
+  FaultyStore store_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  std::unique_ptr<Catalog> catalog_;
+};
+
+TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
+  ASSERT_TRUE(Apply(Together({TenantDocument("a", 1), TopologyDocument("t")})).ok());
+  ASSERT_TRUE(Apply(TenantDocument("a", 1, "  weight: 3\n")).ok());
+  Restart();
+  EXPECT_EQ(catalog_->objects()->revision, 2u);
+  EXPECT_EQ(catalog_->objects()->objects.size(), 2u);
+  const Object* tenant = catalog_->objects()->Find({ObjectKind::kTenant, "a"});
+  ASSERT_NE(tenant, nullptr);
+  EXPECT_EQ(tenant->version, 2u);
+  EXPECT_EQ(TenantOf(*tenant).weight, 3);
+}
+
+TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {
+  ASSERT_TRUE(Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2)})).ok());
+  EXPECT_EQ(LastAudit(), (AuditEntry{1, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "apply",
+                                     "created Tenant 'a'; created Tenant 'b'", "done", 1}));
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  EXPECT_EQ(LastAudit().outcome, "nothing to do");
+  EXPECT_EQ(LastAudit().revision, 1u);
+  EXPECT_FALSE(Delete("c").ok());
+  EXPECT_EQ(LastAudit().outcome, "refused: there is no Tenant 'c'");
+  ASSERT_TRUE(Delete("b").ok());
+  EXPECT_EQ(LastAudit().objects, "deleted Tenant 'b'");
+  EXPECT_EQ(AuditSize(), 4u);
+}
+
+TEST_F(CatalogTest, ADryRunChangesNothingAndLeavesNoTrace) {
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  EXPECT_TRUE(Apply(TenantDocument("b", 2), /*dry_run=*/true).ok());
+  EXPECT_TRUE(Delete("a", /*dry_run=*/true).ok());
+  EXPECT_FALSE(Apply("nonsense", /*dry_run=*/true).ok());
+  EXPECT_EQ(AuditSize(), 1u);
+  EXPECT_EQ(catalog_->objects()->objects.size(), 1u);
+}
+
+TEST_F(CatalogTest, WhatTheStoreCannotKeepIsNotInForce) {
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  int told = 0;
+  catalog_->Watch([&](const Catalog::Objects&) { ++told; });
+  store_.fails = true;
+  EXPECT_EQ(Apply(TenantDocument("b", 2)).message(), "the disk is full");
+  EXPECT_FALSE(Apply("nonsense").ok()) << "a refusal that cannot be logged is a refusal";
+  EXPECT_EQ(catalog_->objects()->objects.size(), 1u);
+  EXPECT_EQ(told, 1) << "of what was there";
+  store_.fails = false;
+  ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(catalog_->objects()->revision, 2u);
+}
+
+TEST_F(CatalogTest, AStoreThatAnotherReleaseWroteIsRefused) {
+  StoreChange change;
+  change.revision = 1;
+  change.put_objects = {{"Tenant", "a", 1, Document("Tenant", "a", "  colour: red\n")}};
+  ASSERT_TRUE(store_.Commit(change).ok());
+  const auto opened = Catalog::Open(&store_, &clock_, log_.get());
+  EXPECT_EQ(opened.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(opened.status().message()),
+              HasSubstr("stored Tenant a:6:3: unknown key 'colour'"));
+}
+
+// A model of what should stand: documents by key.
+using Model = std::map<ObjectKey, std::string>;
+
+class RandomOperator {
+ public:
+  explicit RandomOperator(uint64_t seed) : random_(seed) {}
+
+  size_t Below(size_t n) { return random_() % n; }
+
+  // One to three documents, some of which do not hold together with the others.
+  std::string Documents() {
+    std::vector<std::string> documents;
+    for (size_t n = 1 + Below(3); n > 0; --n) documents.push_back(One());
+    return Together(documents);
+  }
+
+  std::vector<ObjectKey> Keys(const Model& model) {
+    std::vector<ObjectKey> keys;
+    for (const auto& [key, document] : model) {
+      if (Below(4) == 0) keys.push_back(key);
+    }
+    if (keys.empty()) keys.push_back({ObjectKind::kTenant, Name()});
+    return keys;
+  }
+
+ private:
+  std::string Name() { return std::string(1, static_cast<char>('a' + Below(5))); }
+
+  std::string One() {
+    const std::string name = Name();
+    switch (Below(4)) {
+      case 0:
+        return TopologyDocument(absl::StrCat("t", Below(2)), absl::StrCat("h", Below(3)));
+      case 1:
+        return PolicyDocument(
+            name, absl::StrCat("  policy: locality_ring\n  parameters: {order: [h", Below(3),
+                               "]}\n  for: {tenants: [", Name(), "]}\n"));
+      default:
+        return TenantDocument(
+            name, static_cast<uint32_t>(Below(8)),
+            absl::StrCat("  guarantee: ", 1 + Below(4), "Gbps\n  cap: ", 2 + Below(4), "Gbps\n"));
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+void ExpectEqual(const ObjectSet& set, const Model& model, const std::string& where) {
+  ASSERT_EQ(set.objects.size(), model.size()) << where;
+  for (const auto& [key, document] : model) {
+    const Object* object = set.Find(key);
+    ASSERT_NE(object, nullptr) << where << ": " << ToText(key);
+    EXPECT_EQ(DocumentOf(*object, false), document) << where;
+    EXPECT_LE(object->version, set.revision) << where;
+  }
+  EXPECT_TRUE(CheckObjects(set).empty()) << where;
+}
+
+// Applies and deletes at random, restarts in between; refused ones change nothing.
+void RunAgainstModel(uint64_t seed, bool on_disk) {
+  RandomOperator operators(seed);
+  HandWallClock clock;
+  const std::unique_ptr<Log> log = MakeNullLog();
+  const ScratchFolder folder;
+  const Caller caller{"test", "test"};
+  std::unique_ptr<Store> store = std::make_unique<MemoryStore>();
+  std::unique_ptr<Catalog> catalog;
+  Model model;
+  uint64_t revision = 0;
+  size_t calls = 0;
+  const auto restart = [&] {
+    catalog.reset();
+    if (on_disk) {
+      store.reset();  // Its lock goes first.
+      auto opened = SqliteStore::Open(folder.File("store.db"));
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      store = *std::move(opened);
+    }
+    auto read = Catalog::Open(store.get(), &clock, log.get());
+    ASSERT_TRUE(read.ok()) << read.status();
+    catalog = *std::move(read);
+  };
+  restart();
+  for (int step = 0; step < 60; ++step) {
+    const std::string where = absl::StrCat("seed ", seed, ", step ", step);
+    if (operators.Below(6) == 0) restart();
+    const bool dry_run = operators.Below(8) == 0;
+    const bool deletes = operators.Below(4) == 0;
+    const auto outcome = deletes
+                             ? catalog->Delete(operators.Keys(model), {}, caller, dry_run)
+                             : catalog->Apply({{"a.yaml", operators.Documents()}}, caller, dry_run);
+    calls += !dry_run;
+    if (outcome.ok() && !dry_run) {
+      revision += !outcome->plan.IsNothing();
+      for (const ObjectChange& change : outcome->plan.changes) {
+        if (change.kind == ChangeKind::kDeleted) {
+          model.erase(change.key);
+        } else {
+          model[change.key] = change.after;
+        }
+      }
+    }
+    ExpectEqual(*catalog->objects(), model, where);
+    ASSERT_EQ(catalog->objects()->revision, revision) << where;
+    ASSERT_EQ(catalog->Audit(1000)->size(), calls) << where;
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(CatalogProperty, TheStoreEqualsAModelWhateverIsAppliedDeletedAndRestarted) {
+  const uint64_t first = std::random_device()();
+  std::cout << "seeds from " << first << "\n";
+  for (uint64_t seed = first; seed < first + 40 && !HasFailure(); ++seed) {
+    // A disk takes its time for each commit.
+    RunAgainstModel(seed, /*on_disk=*/seed < first + 2);
+  }
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,147 @@
+// The controller's server over gRPC on loopback: operators' calls, health and reflection.
+#include "controller/server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "controller/store/memory_store.h"
+#include "proto/operator.grpc.pb.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() {
+    catalog_ = *Catalog::Open(&store_, &wall_clock_, log_.get());
+    auto server = ControllerServer::Start("127.0.0.1:0", &coordinator_, catalog_.get());
+    MCCS_CHECK(server.ok());
+    server_ = *std::move(server);
+    channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                   grpc::InsecureChannelCredentials());
+    stub_ = control::Operator::NewStub(channel_);
+  }
+
+  grpc::Status Apply(const std::string& text, control::ChangeReply* reply, bool dry_run = false) {
+    control::ApplyRequest request;
+    request.mutable_caller()->set_user("ann@login1");
+    request.set_dry_run(dry_run);
+    request.add_files()->set_name("a.yaml");
+    request.mutable_files(0)->set_text(text);
+    grpc::ClientContext context;
+    return stub_->Apply(&context, request, reply);
+  }
+
+  // The bytes that `method` answers to `request`, of a service whose protocol we have no code of.
+  std::string Raw(const std::string& method, const std::string& request) {
+    grpc::GenericStub stub(channel_);
+    grpc::CompletionQueue queue;
+    grpc::ClientContext context;
+    void* tag = nullptr;
+    bool ok = false;
+    auto stream = stub.PrepareCall(&context, method, &queue);
+    const auto step = [&](auto start) {
+      start();
+      return queue.Next(&tag, &ok) && ok;
+    };
+    grpc::Slice slice(request);
+    grpc::ByteBuffer out(&slice, 1), in;
+    if (!step([&] { stream->StartCall(&tag); })) return "";
+    if (!step([&] { stream->Write(out, &tag); })) return "";
+    if (!step([&] { stream->WritesDone(&tag); })) return "";
+    if (!step([&] { stream->Read(&in, &tag); })) return "";
+    std::vector<grpc::Slice> slices;
+    if (!in.Dump(&slices).ok()) return "";
+    std::string bytes;
+    for (const grpc::Slice& each : slices) bytes.append(each.begin(), each.end());
+    grpc::Status status;
+    step([&] { stream->Finish(&status, &tag); });
+    return bytes;
+  }
+
+  SystemClock clock_;
+  SystemWallClock wall_clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  MemoryStore store_;
+  std::unique_ptr<Catalog> catalog_;
+  SharedCoordinator coordinator_{{5 * kNsPerSec, "test"}, &clock_, log_.get()};
+  std::unique_ptr<ControllerServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<control::Operator::Stub> stub_;
+};
+
+TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
+  control::ChangeReply change;
+  ASSERT_TRUE(Apply(TenantDocument("a", 1), &change, /*dry_run=*/true).ok());
+  EXPECT_TRUE(change.dry_run());
+  EXPECT_EQ(change.objects(0).version(), 0u);
+  ASSERT_TRUE(Apply(TenantDocument("a", 1), &change).ok());
+  EXPECT_EQ(change.objects(0).kind(), control::CREATED);
+  EXPECT_EQ(change.objects(0).version(), 1u);
+  EXPECT_THAT(change.notes(0), HasSubstr("kept and not acted on yet"));
+
+  control::ListObjectsRequest list;
+  control::ListObjectsReply objects;
+  list.set_kind("Tenant");
+  grpc::ClientContext list_context;
+  ASSERT_TRUE(stub_->ListObjects(&list_context, list, &objects).ok());
+  ASSERT_EQ(objects.objects_size(), 1);
+  EXPECT_THAT(objects.objects(0).document(), HasSubstr("resourceVersion: 1"));
+
+  control::DeleteRequest remove;
+  remove.add_objects()->set_kind("Tenant");
+  remove.mutable_objects(0)->set_name("a");
+  grpc::ClientContext delete_context;
+  ASSERT_TRUE(stub_->Delete(&delete_context, remove, &change).ok());
+  EXPECT_EQ(change.objects(0).kind(), control::DELETED);
+
+  control::ListAuditReply audit;
+  grpc::ClientContext audit_context;
+  ASSERT_TRUE(stub_->ListAudit(&audit_context, {}, &audit).ok());
+  ASSERT_EQ(audit.entries_size(), 2);
+  EXPECT_THAT(audit.entries(1).peer(), HasSubstr("127.0.0.1:"));
+  EXPECT_EQ(audit.entries(1).user(), "ann@login1");
+  EXPECT_EQ(audit.entries(0).user(), "");
+}
+
+TEST_F(ServerTest, RefusalsComeAsTheirCodes) {
+  control::ChangeReply change;
+  EXPECT_EQ(Apply("nonsense", &change).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(
+      Apply(TenantDocument("a", 1, "  guarantee: 2Gbps\n  cap: 1Gbps\n"), &change).error_code(),
+      grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Apply(Document("Tenant", "a", "  who: {uids: [1]}\n", 4), &change).error_code(),
+            grpc::StatusCode::ABORTED);
+  control::ListObjectsRequest list;
+  control::ListObjectsReply objects;
+  list.set_kind("Pod");
+  grpc::ClientContext first, second;
+  EXPECT_EQ(stub_->ListObjects(&first, list, &objects).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  list.set_kind("Tenant");
+  list.add_names("x");
+  EXPECT_EQ(stub_->ListObjects(&second, list, &objects).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServerTest, HealthIsServed) {
+  // HealthCheckRequest without a service; HealthCheckResponse { status: SERVING = 1 }.
+  EXPECT_EQ(Raw("/grpc.health.v1.Health/Check", ""), std::string("\x08\x01"));
+}
+
+TEST_F(ServerTest, ReflectionNamesTheServices) {
+  // ServerReflectionRequest { list_services = 7: "" }.
+  EXPECT_THAT(Raw("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                  std::string("\x3a\x00", 2)),
+              testing::AllOf(HasSubstr("mccs.control.Operator"), HasSubstr("mccs.agent.AgentHub"),
+                             HasSubstr("grpc.health.v1.Health")));
+}
+
+}  // namespace
+}  // namespace mccs

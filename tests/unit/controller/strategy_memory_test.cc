@@ -1,0 +1,132 @@
+#include "controller/strategy_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/shared_coordinator.h"
+#include "controller/store/memory_store.h"
+#include "controller/strategy_keeper.h"
+#include "proto/stored.pb.h"
+#include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+constexpr AgentKey kFirst{1}, kSecond{2};
+
+class HandClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now; }
+  MonotonicNs now = 1000 * kNsPerSec;
+};
+
+// A controller without its network, and its store, which outlives it.
+class StrategyMemoryTest : public testing::Test {
+ protected:
+  StrategyMemoryTest() { Restart(); }
+
+  void Restart() {
+    coordinator_ = std::make_unique<SharedCoordinator>(CoordinatorOptions{}, &clock_, log_.get());
+    keeper_ = std::make_unique<StrategyKeeper>(&store_, coordinator_.get(), &clock_, log_.get());
+    ASSERT_TRUE(keeper_->Restore().ok());
+  }
+  std::vector<Outgoing> Say(AgentKey agent, const agent::FromAgent& message) {
+    return coordinator_->With([&](Coordinator& c) {
+      c.Hear(agent, message);
+      return c.TakeOutbox();
+    });
+  }
+  void StartCommunicator(uint64_t id) {
+    Say(kFirst, Registration(MakeHost("h0")));
+    Say(kSecond, Registration(MakeHost("h1")));
+    Say(kFirst, Announcement(MakeAnnounce(id, {"h0", "h1"})));
+  }
+  std::vector<StoredStrategy> Stored() { return store_.Load()->strategies; }
+  size_t Viewed() {
+    return coordinator_->With([](Coordinator& c) { return c.View().communicators.size(); });
+  }
+
+  HandClock clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  MemoryStore store_;
+  std::unique_ptr<SharedCoordinator> coordinator_;
+  std::unique_ptr<StrategyKeeper> keeper_;
+};
+
+TEST_F(StrategyMemoryTest, AProposalIsKeptUntilTheCommunicatorEnds) {
+  StartCommunicator(5);
+  EXPECT_TRUE(Stored().empty()) << "agents' threads do not wait for a disk";
+  keeper_->Keep();
+  ASSERT_EQ(Stored().size(), 1u);
+  stored::CommunicatorStrategy record;
+  ASSERT_TRUE(record.ParseFromString(Stored()[0].record));
+  EXPECT_EQ(record.comm_id(), 5u);
+  EXPECT_EQ(record.tenant(), "uid 1000");
+  EXPECT_THAT(record.hosts(), testing::ElementsAre("h0", "h1"));
+  EXPECT_EQ(record.strategy().origin(), "locality_ring");
+  Say(kFirst, Ending(5));
+  keeper_->Keep();
+  EXPECT_TRUE(Stored().empty());
+}
+
+TEST_F(StrategyMemoryTest, AfterARestartItsPortsStayTakenBeforeItsDaemonsComeBack) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  stored::CommunicatorStrategy record;
+  ASSERT_TRUE(record.ParseFromString(Stored()[0].record));
+  const auto& old_ports = record.strategy().channels(0).source_ports();
+  Restart();
+  EXPECT_EQ(Viewed(), 1u);
+  // Of two ports one is the old communicator's, in each direction.
+  const uint32_t low = std::min(old_ports[0], old_ports[1]);
+  const std::string ports = absl::StrCat("{first: ", low, ", last: ", low + 2, "}");
+  coordinator_->With([&](Coordinator& c) {
+    c.SetObjects(std::make_shared<ObjectSet>(
+        After({}, PolicyDocument("p", absl::StrCat("  policy: locality_ring\n  parameters: "
+                                                   "{source_ports: ",
+                                                   ports, "}\n")))));
+  });
+  Say(kFirst, Registration(MakeHost("h0")));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(6, {"h0", "h1"})));
+  ASSERT_EQ(out.size(), 1u);
+  for (const uint32_t port : out[0].message->propose().strategy().channels(0).source_ports()) {
+    EXPECT_NE(port, low);
+  }
+}
+
+TEST_F(StrategyMemoryTest, WhoComesBackIsKnownOnce) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  Restart();
+  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  running.set_running(true);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  EXPECT_EQ(Viewed(), 1u);
+  keeper_->Keep();
+  EXPECT_EQ(Stored().size(), 1u);
+}
+
+TEST_F(StrategyMemoryTest, WhoNeverComesBackIsForgotten) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  Restart();
+  clock_.now += Coordinator::kForgetOrphansAfterNs + 1;
+  coordinator_->With([](Coordinator& c) { c.Tick(); });
+  EXPECT_EQ(Viewed(), 0u);
+  keeper_->Keep();
+  EXPECT_TRUE(Stored().empty());
+}
+
+TEST_F(StrategyMemoryTest, ARecordThatCannotBeReadIsErased) {
+  StoreChange change;
+  change.put_strategies = {{CommId(9), "\xff\xff no record"}};
+  ASSERT_TRUE(store_.Commit(change).ok());
+  Restart();
+  EXPECT_EQ(Viewed(), 0u);
+  keeper_->Keep();
+  EXPECT_TRUE(Stored().empty());
+}
+
+}  // namespace
+}  // namespace mccs
