@@ -27,10 +27,10 @@ struct ControllerClient::Impl {
   absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*,
                                                                              const Request&,
                                                                              Reply*),
-                             const Request& request) {
+                             const Request& request, double seconds = kCallSeconds) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(static_cast<int>(kCallSeconds * 1000)));
+                         std::chrono::milliseconds(static_cast<int>(seconds * 1000)));
     Reply reply;
     const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
     if (status.ok()) return reply;
@@ -82,6 +82,29 @@ absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicat
 
 absl::StatusOr<control::VersionReply> ControllerClient::Version() {
   return impl_->Call(&control::Operator::Stub::Version, control::VersionRequest());
+}
+
+absl::StatusOr<control::ChangeReply> ControllerClient::Apply(const control::ApplyRequest& request) {
+  return impl_->Call(&control::Operator::Stub::Apply, request, kChangeSeconds);
+}
+
+absl::StatusOr<control::ChangeReply> ControllerClient::Delete(
+    const control::DeleteRequest& request) {
+  return impl_->Call(&control::Operator::Stub::Delete, request, kChangeSeconds);
+}
+
+absl::StatusOr<control::ListObjectsReply> ControllerClient::ListObjects(
+    const std::string& kind, const std::vector<std::string>& names) {
+  control::ListObjectsRequest request;
+  request.set_kind(kind);
+  request.mutable_names()->Add(names.begin(), names.end());
+  return impl_->Call(&control::Operator::Stub::ListObjects, request);
+}
+
+absl::StatusOr<control::ListAuditReply> ControllerClient::ListAudit(uint32_t limit) {
+  control::ListAuditRequest request;
+  request.set_limit(limit);
+  return impl_->Call(&control::Operator::Stub::ListAudit, request);
 }
 
 }  // namespace mccs

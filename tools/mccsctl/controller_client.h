@@ -2,18 +2,22 @@
 #ifndef MCCS_TOOLS_MCCSCTL_CONTROLLER_CLIENT_H_
 #define MCCS_TOOLS_MCCSCTL_CONTROLLER_CLIENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {
 
-// THREAD: one. Each call blocks for kCallSeconds at most.
+// THREAD: one. Each call blocks for kCallSeconds at most, a change for kChangeSeconds.
 class ControllerClient {
  public:
   static constexpr double kCallSeconds = 1.8;
+  // The controller waits for its disk, and may have thousands of hosts to read.
+  static constexpr double kChangeSeconds = 30;
 
   // `address`: "host:port".
   explicit ControllerClient(const std::string& address);
@@ -24,6 +28,11 @@ class ControllerClient {
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);
   absl::StatusOr<control::VersionReply> Version();
+  absl::StatusOr<control::ChangeReply> Apply(const control::ApplyRequest& request);
+  absl::StatusOr<control::ChangeReply> Delete(const control::DeleteRequest& request);
+  absl::StatusOr<control::ListObjectsReply> ListObjects(const std::string& kind,
+                                                        const std::vector<std::string>& names);
+  absl::StatusOr<control::ListAuditReply> ListAudit(uint32_t limit);
 
  private:
   struct Impl;

@@ -1,66 +1,45 @@
 // mccsctl: what operators ask the controller, from a terminal.
 #include <grpc/support/log.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/version.h"
+#include "tools/mccsctl/answer.h"
+#include "tools/mccsctl/completion.h"
 #include "tools/mccsctl/controller_client.h"
+#include "tools/mccsctl/object_commands.h"
+#include "tools/mccsctl/options.h"
 #include "tools/mccsctl/render.h"
 
 namespace mccs {
 namespace {
 
-constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
-constexpr char kDefaultController[] = "127.0.0.1:7500";
-
-enum class Output { kTable, kJson, kYaml };
-
-struct Options {
-  std::string controller = kDefaultController;
-  Output output = Output::kTable;
-  std::string id;
-};
+// For the controller's audit log: "alice@login1". Whoever can run this can say anything.
+std::string UserName() {
+  const passwd* user = getpwuid(geteuid());
+  char host[256] = "";
+  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return absl::StrCat(
+      user != nullptr ? std::string(user->pw_name) : absl::StrCat("uid ", geteuid()), "@", host);
+}
 
 // Throws what CLI11 takes for wrong usage.
 Output ParseOutput(const std::string& word) {
   if (word == "table") return Output::kTable;
+  if (word == "wide") return Output::kWide;
   if (word == "json") return Output::kJson;
   if (word == "yaml") return Output::kYaml;
-  throw CLI::ValidationError("--output",
-                             absl::StrCat("'", word, "' is no format; table, json and yaml are"));
+  throw CLI::ValidationError(
+      "--output", absl::StrCat("'", word, "' is no format; table, wide, json and yaml are"));
 }
 
-// Prints `answer` as asked for, or says why there is none. Returns the exit status.
-template <typename Reply>
-int Show(const Options& options, const absl::StatusOr<Reply>& answer,
-         const std::function<std::string(const Reply&)>& table) {
-  if (!answer.ok()) {
-    std::fprintf(stderr, "mccsctl: %s\n", std::string(answer.status().message()).c_str());
-    return kExitFailed;
-  }
-  std::string text;
-  switch (options.output) {
-    case Output::kTable:
-      text = table(*answer);
-      break;
-    case Output::kJson:
-      text = RenderJson(*answer);
-      break;
-    case Output::kYaml:
-      text = RenderYaml(*answer);
-      break;
-  }
-  std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : kExitFailed;
-}
-
-void DeclareGet(CLI::App* app, const Options* options, std::function<int()>* action) {
+void DeclareGet(CLI::App* app, Options* options, Action* action) {
   CLI::App* get = app->add_subcommand("get", "List things of one kind");
   get->require_subcommand(1);
   get->footer("Examples:\n  mccsctl get hosts\n  mccsctl get communicators -o json");
@@ -85,9 +64,10 @@ void DeclareGet(CLI::App* app, const Options* options, std::function<int()>* act
           *options, ControllerClient(options->controller).ListCommunicators(), RenderCommunicators);
     };
   });
+  DeclareGetObjects(get, options, action);
 }
 
-void DeclareDescribe(CLI::App* app, Options* options, std::function<int()>* action) {
+void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
   CLI::App* describe = app->add_subcommand("describe", "Show one thing in full");
   describe->require_subcommand(1);
   describe->footer("Examples:\n  mccsctl describe communicator 3f2a");
@@ -107,9 +87,10 @@ void DeclareDescribe(CLI::App* app, Options* options, std::function<int()>* acti
           RenderCommunicator);
     };
   });
+  DeclareDescribeObjects(describe, options, action);
 }
 
-void DeclareVersion(CLI::App* app, const Options* options, std::function<int()>* action) {
+void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
   CLI::App* version =
       app->add_subcommand("version", "The versions of mccsctl and of the controller");
   version->footer("Examples:\n  mccsctl version");
@@ -128,7 +109,17 @@ void DeclareVersion(CLI::App* app, const Options* options, std::function<int()>*
   });
 }
 
-void Declare(CLI::App* app, Options* options, std::function<int()>* action) {
+void DeclareCompletion(CLI::App* app, Action* action) {
+  CLI::App* completion =
+      app->add_subcommand("completion", "A script by which a shell completes mccsctl's commands");
+  completion->require_subcommand(1);
+  completion->footer("Examples:\n  source <(mccsctl completion bash)");
+  completion->add_subcommand("bash", "For bash")->callback([=] {
+    *action = [=] { return Print(BashCompletion(*app)); };
+  });
+}
+
+void Declare(CLI::App* app, Options* options, Action* action) {
   app->set_version_flag("--version", absl::StrCat("mccsctl ", kVersion));
   app->add_option("--controller", options->controller, "Where the controller listens")
       ->type_name("HOST:PORT")
@@ -136,26 +127,36 @@ void Declare(CLI::App* app, Options* options, std::function<int()>* action) {
       ->capture_default_str();
   app->add_option_function<std::string>(
          "-o,--output", [options](const std::string& word) { options->output = ParseOutput(word); },
-         "table, json or yaml [table]")
+         "table, wide, json or yaml [table]")
       ->type_name("FORMAT");
   app->require_subcommand(1);
   app->fallthrough();
   DeclareGet(app, options, action);
   DeclareDescribe(app, options, action);
+  DeclareApply(app, options, action);
+  DeclareDiff(app, options, action);
+  DeclareDelete(app, options, action);
+  DeclareAudit(app, options, action);
+  DeclareCompletion(app, action);
   DeclareVersion(app, options, action);
   app->footer(
       "Examples:\n"
       "  mccsctl get hosts\n"
       "  mccsctl --controller 10.0.0.1:7500 get communicators\n"
       "  mccsctl describe communicator 3f2a\n"
+      "  mccsctl diff -f policy.yaml\n"
+      "  mccsctl apply -f policy.yaml\n"
       "\n"
-      "'mccsctl COMMAND --help' tells more. Exit status: 0 done; 1 failed; 2 wrong usage.");
+      "'mccsctl COMMAND --help' tells more. Exit status: 0 done; 1 failed (diff: there are "
+      "differences); 2 wrong usage; 3 diff failed.");
 }
 
 int Main(int argc, char** argv) {
   Options options;
-  std::function<int()> action;
-  CLI::App app("Shows what the controller of an MCCS cluster knows.", "mccsctl");
+  options.user = UserName();
+  Action action;
+  CLI::App app("Shows what the controller of an MCCS cluster knows, and changes what it goes by.",
+               "mccsctl");
   Declare(&app, &options, &action);
   try {
     app.parse(argc, argv);

@@ -1,0 +1,160 @@
+#include "tools/mccsctl/render_objects.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+control::Object Tenant(const std::string& name) {
+  control::Object object;
+  object.mutable_key()->set_kind("Tenant");
+  object.mutable_key()->set_name(name);
+  object.set_document("apiVersion: mccs/v1\nkind: Tenant\nmetadata:\n  name: " + name +
+                      "\n  resourceVersion: 3\nspec:\n  who:\n    uids: [7]\n    sockets: ['8', "
+                      "\"q\\\"uote\"]\n  weight: 0.5\n");
+  for (const auto& [fact, value, wide] : {std::tuple{"WHO", "uid 7", false},
+                                          {"MEMORY", "64 GiB", true},
+                                          {"IN FORCE", "in part", false}}) {
+    control::Fact* added = object.add_facts();
+    added->set_name(fact);
+    added->set_value(value);
+    added->set_wide(wide);
+  }
+  object.add_notes("Its cap is not acted on yet.");
+  return object;
+}
+
+TEST(RenderObjects, ATableWithItsNotesOnce) {
+  control::ListObjectsReply reply;
+  *reply.add_objects() = Tenant("a");
+  *reply.add_objects() = Tenant("bb");
+  EXPECT_EQ(RenderObjects(reply, "tenants", /*wide=*/false),
+            "NAME  WHO    IN FORCE\n"
+            "a     uid 7  in part\n"
+            "bb    uid 7  in part\n"
+            "\nNote: Its cap is not acted on yet.\n");
+  EXPECT_THAT(RenderObjects(reply, "tenants", /*wide=*/true),
+              HasSubstr("NAME  WHO    MEMORY  IN FORCE\n"));
+  EXPECT_EQ(RenderObjects({}, "policies", false),
+            "No policies. 'mccsctl apply -f FILE' makes some.\n");
+}
+
+TEST(RenderObjects, OneInFull) {
+  control::Object object = Tenant("a");
+  object.add_communicators("3f2a90c1d4e5b607");
+  EXPECT_EQ(RenderObject(object),
+            "Tenant a\n"
+            "  Who:            uid 7\n"
+            "  Memory:         64 GiB\n"
+            "  In force:       in part\n"
+            "\nCommunicators\n  3f2a90c1d4e5b607\n"
+            "\nDocument\n"
+            "  apiVersion: mccs/v1\n  kind: Tenant\n  metadata:\n    name: a\n"
+            "    resourceVersion: 3\n  spec:\n    who:\n      uids: [7]\n"
+            "      sockets: ['8', \"q\\\"uote\"]\n    weight: 0.5\n"
+            "\nNote: Its cap is not acted on yet.\n");
+}
+
+TEST(RenderObjects, DocumentsForProgramsAndForTheNextApply) {
+  control::ListObjectsReply reply;
+  *reply.add_objects() = Tenant("a");
+  EXPECT_EQ(RenderDocuments(reply), Tenant("a").document());
+  EXPECT_EQ(RenderDocumentsAsJson(reply),
+            "{\n"
+            "  \"apiVersion\": \"mccs/v1\",\n"
+            "  \"kind\": \"Tenant\",\n"
+            "  \"metadata\": {\n"
+            "    \"name\": \"a\",\n"
+            "    \"resourceVersion\": 3\n"
+            "  },\n"
+            "  \"spec\": {\n"
+            "    \"who\": {\n"
+            "      \"uids\": [\n        7\n      ],\n"
+            "      \"sockets\": [\n        \"8\",\n        \"q\\\"uote\"\n      ]\n"
+            "    },\n"
+            "    \"weight\": 0.5\n"
+            "  }\n"
+            "}\n");
+  *reply.add_objects() = Tenant("b");
+  EXPECT_EQ(RenderDocuments(reply), Tenant("a").document() + "---\n" + Tenant("b").document());
+  EXPECT_EQ(RenderDocumentsAsJson(reply).front(), '[');
+}
+
+control::ChangeReply Change(bool dry_run) {
+  control::ChangeReply reply;
+  reply.set_dry_run(dry_run);
+  for (const auto& [name, kind] : {std::pair{"a", control::CREATED},
+                                   {"b", control::CHANGED},
+                                   {"c", control::UNCHANGED},
+                                   {"d", control::DELETED}}) {
+    control::ObjectChange* change = reply.add_objects();
+    change->mutable_key()->set_kind("Tenant");
+    change->mutable_key()->set_name(name);
+    change->set_kind(kind);
+    if (kind != control::CREATED) change->set_before("weight: 1\n");
+    if (kind == control::UNCHANGED) change->set_after("weight: 1\n");
+    if (kind == control::CREATED || kind == control::CHANGED) change->set_after("weight: 2\n");
+  }
+  return reply;
+}
+
+TEST(RenderObjects, WhatBecameOfEach) {
+  EXPECT_EQ(RenderChange(Change(false)),
+            "tenant/a created\ntenant/b changed\ntenant/c unchanged\ntenant/d deleted\n");
+  EXPECT_EQ(RenderChange(Change(true)),
+            "tenant/a would be created\ntenant/b would be changed\ntenant/c would stay as it is\n"
+            "tenant/d would be deleted\n\nNo communicator would get another strategy.\n");
+  EXPECT_EQ(RenderChange({}), "The files hold no objects.\n");
+}
+
+TEST(RenderObjects, CommunicatorsThatWouldGetAnotherStrategy) {
+  control::ChangeReply reply = Change(true);
+  control::CommunicatorChange* change = reply.add_communicators();
+  change->set_id("3f2a90c1d4e5b607");
+  change->set_tenant("uid 7");
+  change->set_policy_after("gold");
+  change->set_change("channel 0: h1 → h0 → h1 instead of h0 → h1 → h0");
+  reply.set_communicators_not_planned(3);
+  reply.add_notes("Note one.");
+  EXPECT_THAT(
+      RenderChange(reply),
+      HasSubstr(
+          "\nCommunicators that would get another strategy if they started after this (those "
+          "that run keep theirs):\n"
+          "  ID                TENANT  POLICY    CHANGE\n"
+          "  3f2a90c1d4e5b607  uid 7   - → gold  channel 0: h1 → h0 → h1 instead of h0 → h1 → "
+          "h0\n"
+          "  and 3 not looked at\n\nNote: Note one.\n"));
+}
+
+TEST(RenderObjects, DifferencesOfThoseThatDiffer) {
+  EXPECT_EQ(RenderDifferences(Change(true)),
+            "--- tenant/a (stored)\n+++ tenant/a (file)\n@@ -0,0 +1 @@\n+weight: 2\n"
+            "--- tenant/b (stored)\n+++ tenant/b (file)\n@@ -1 +1 @@\n-weight: 1\n+weight: 2\n"
+            "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1 +0,0 @@\n-weight: 1\n");
+}
+
+TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
+  control::ListAuditReply reply;
+  control::AuditEntry* entry = reply.add_entries();
+  entry->set_number(4);
+  entry->set_unix_ns(1'700'000'000'000'000'000);
+  entry->set_peer("ipv4:10.0.0.7:5000");
+  entry->set_user("ann@\x1b[2Jlogin1");
+  entry->set_action("apply");
+  entry->set_revision(9);
+  entry->set_outcome("refused: line one\nline two");
+  EXPECT_EQ(
+      RenderAudit(reply),
+      "NUMBER  TIME                     PEER                USER (AS TOLD)  ACTION  REVISION "
+      " OBJECTS  OUTCOME\n"
+      "     4  2023-11-14 22:13:20 UTC  ipv4:10.0.0.7:5000  ann@?[2Jlogin1  apply          9  "
+      "-        refused: line one\n");
+  EXPECT_EQ(RenderAudit({}), "Nobody has changed anything yet.\n");
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,197 @@
+#include "tools/mccsctl/object_commands.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "tools/mccsctl/answer.h"
+#include "tools/mccsctl/controller_client.h"
+#include "tools/mccsctl/read_files.h"
+#include "tools/mccsctl/render_objects.h"
+
+namespace mccs {
+namespace {
+
+struct Kind {
+  const char* name;  // as the controller calls it
+  const char* one;   // as the command line does
+  const char* many;
+  const char* about;
+};
+constexpr Kind kKinds[] = {
+    {"Tenant", "tenant", "tenants", "Who a tenant is, its weight, guarantee, cap and quotas"},
+    {"Policy", "policy", "policies", "Which policy decides, for whom, with what parameters"},
+    {"Topology", "topology", "topologies", "The racks, switches, hosts and links of a cluster"},
+};
+
+void AddFiles(CLI::App* command, Options* options, bool required) {
+  CLI::Option* files = command->add_option("-f,--filename", options->files,
+                                           "A file of documents, a folder of such, or - for "
+                                           "standard input; may stand several times");
+  files->type_name("FILE")->allow_extra_args(false);
+  if (required) files->required();
+}
+
+absl::StatusOr<control::ApplyRequest> MakeApply(const Options& options, bool dry_run) {
+  absl::StatusOr<std::vector<control::ObjectFile>> files = ReadFiles(options.files);
+  if (!files.ok()) return files.status();
+  control::ApplyRequest request;
+  request.mutable_caller()->set_user(options.user);
+  request.set_dry_run(dry_run);
+  for (control::ObjectFile& file : *files) *request.add_files() = std::move(file);
+  return request;
+}
+
+int Apply(const Options& options) {
+  const absl::StatusOr<control::ApplyRequest> request = MakeApply(options, options.dry_run);
+  if (!request.ok()) return Fail(request.status());
+  return Show<control::ChangeReply>(options, ControllerClient(options.controller).Apply(*request),
+                                    RenderChange);
+}
+
+int Diff(const Options& options) {
+  const absl::StatusOr<control::ApplyRequest> request = MakeApply(options, /*dry_run=*/true);
+  if (!request.ok()) return Fail(request.status(), kExitDiffFailed);
+  const absl::StatusOr<control::ChangeReply> reply =
+      ControllerClient(options.controller).Apply(*request);
+  if (!reply.ok()) return Fail(reply.status(), kExitDiffFailed);
+  const std::string differences = RenderDifferences(*reply);
+  if (Print(differences) != 0) return kExitDiffFailed;
+  return differences.empty() ? 0 : kExitDifferences;
+}
+
+int Delete(const Options& options, const char* kind) {
+  absl::StatusOr<std::vector<control::ObjectFile>> files = ReadFiles(options.files);
+  if (!files.ok()) return Fail(files.status());
+  control::DeleteRequest request;
+  request.mutable_caller()->set_user(options.user);
+  request.set_dry_run(options.dry_run);
+  for (control::ObjectFile& file : *files) *request.add_files() = std::move(file);
+  for (const std::string& name : options.names) {
+    control::ObjectKey* key = request.add_objects();
+    key->set_kind(kind);
+    key->set_name(name);
+  }
+  return Show<control::ChangeReply>(options, ControllerClient(options.controller).Delete(request),
+                                    RenderChange);
+}
+
+int Get(const Options& options, const Kind& kind) {
+  const absl::StatusOr<control::ListObjectsReply> reply =
+      ControllerClient(options.controller).ListObjects(kind.name, options.names);
+  if (!reply.ok()) return Fail(reply.status());
+  switch (options.output) {
+    case Output::kYaml:
+      return Print(RenderDocuments(*reply));
+    case Output::kJson:
+      return Print(RenderDocumentsAsJson(*reply));
+    case Output::kTable:
+    case Output::kWide:
+      break;
+  }
+  return Print(RenderObjects(*reply, kind.many, options.output == Output::kWide));
+}
+
+int Describe(const Options& options, const Kind& kind) {
+  const absl::StatusOr<control::ListObjectsReply> reply =
+      ControllerClient(options.controller).ListObjects(kind.name, {options.id});
+  if (!reply.ok()) return Fail(reply.status());
+  return Show<control::Object>(options, reply->objects(0), RenderObject);
+}
+
+void AddDryRun(CLI::App* command, Options* options) {
+  command->add_flag("--dry-run", options->dry_run, "Say what would change, and change nothing");
+}
+
+}  // namespace
+
+void DeclareApply(CLI::App* app, Options* options, Action* action) {
+  CLI::App* apply = app->add_subcommand("apply", "Create or change objects: all of them or none");
+  AddFiles(apply, options, /*required=*/true);
+  AddDryRun(apply, options);
+  apply->footer(
+      "Examples:\n  mccsctl apply -f policy.yaml --dry-run\n  mccsctl apply -f objects/\n"
+      "  mccsctl get tenants team-a -o yaml | sed s/10Gbps/20Gbps/ | mccsctl apply -f -");
+  apply->callback([=] { *action = [=] { return Apply(*options); }; });
+}
+
+void DeclareDiff(CLI::App* app, Options* options, Action* action) {
+  CLI::App* diff = app->add_subcommand("diff", "Show what apply would change");
+  AddFiles(diff, options, /*required=*/true);
+  diff->footer(
+      "Exit status: 0 no differences; 1 differences; 2 wrong usage; 3 failed.\n"
+      "Examples:\n  mccsctl diff -f policy.yaml");
+  diff->callback([=] { *action = [=] { return Diff(*options); }; });
+}
+
+void DeclareDelete(CLI::App* app, Options* options, Action* action) {
+  CLI::App* remove = app->add_subcommand("delete", "Delete objects: all of them or none");
+  AddFiles(remove, options, /*required=*/false);
+  AddDryRun(remove, options);
+  remove->require_subcommand(0, 1);
+  remove->footer(
+      "Examples:\n  mccsctl delete policy gold\n  mccsctl delete tenant team-a team-b --dry-run\n"
+      "  mccsctl delete -f objects/");
+  for (const Kind& kind : kKinds) {
+    CLI::App* one = remove->add_subcommand(kind.one, absl::StrCat("Delete ", kind.many));
+    one->alias(kind.many);
+    one->add_option("NAME", options->names, "Their names")->required();
+    one->footer(absl::StrCat("Examples:\n  mccsctl delete ", kind.one, " NAME"));
+    one->callback([=, &kind] { *action = [=, &kind] { return Delete(*options, kind.name); }; });
+  }
+  remove->callback([=] {
+    const bool named = !remove->get_subcommands().empty();
+    if (named && !options->files.empty()) {
+      throw CLI::ValidationError("delete", "names and --filename exclude each other");
+    }
+    if (!named && options->files.empty()) {
+      throw CLI::ValidationError("delete", "give a kind with names, or --filename FILE");
+    }
+    if (!named) *action = [=] { return Delete(*options, ""); };
+  });
+}
+
+void DeclareAudit(CLI::App* app, Options* options, Action* action) {
+  CLI::App* audit = app->add_subcommand(
+      "audit", "Who changed objects, when, and what came of it; the newest first");
+  audit->add_option("--limit", options->limit, "How many entries")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  audit->footer(
+      "PEER is what the connection says. USER is what mccsctl said, and nobody has checked it.\n"
+      "Examples:\n  mccsctl audit\n  mccsctl audit --limit 1000 -o json");
+  audit->callback([=] {
+    *action = [=] {
+      return Show<control::ListAuditReply>(
+          *options, ControllerClient(options->controller).ListAudit(options->limit), RenderAudit);
+    };
+  });
+}
+
+void DeclareGetObjects(CLI::App* get, Options* options, Action* action) {
+  for (const Kind& kind : kKinds) {
+    CLI::App* many = get->add_subcommand(kind.many, kind.about);
+    many->alias(kind.one);
+    many->add_option("NAME", options->names, "Only these");
+    many->footer(absl::StrCat("With -o yaml: documents, fit to be applied again.\nExamples:\n",
+                              "  mccsctl get ", kind.many, "\n  mccsctl get ", kind.many,
+                              " -o wide\n  mccsctl get ", kind.many, " NAME -o yaml"));
+    many->callback([=, &kind] { *action = [=, &kind] { return Get(*options, kind); }; });
+  }
+}
+
+void DeclareDescribeObjects(CLI::App* describe, Options* options, Action* action) {
+  for (const Kind& kind : kKinds) {
+    CLI::App* one =
+        describe->add_subcommand(kind.one, absl::StrCat("A ", kind.name,
+                                                        ", what of it is in force, and for which "
+                                                        "communicators"));
+    one->add_option("NAME", options->id, "Its name")->required();
+    one->footer(absl::StrCat("Examples:\n  mccsctl describe ", kind.one, " NAME"));
+    one->callback([=, &kind] { *action = [=, &kind] { return Describe(*options, kind); }; });
+  }
+}
+
+}  // namespace mccs

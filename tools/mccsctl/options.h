@@ -1,0 +1,34 @@
+// What stands on mccsctl's command line besides the command, and how a command ends.
+#ifndef MCCS_TOOLS_MCCSCTL_OPTIONS_H_
+#define MCCS_TOOLS_MCCSCTL_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mccs {
+
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+// Of `diff`, where 1 means differences.
+inline constexpr int kExitDifferences = 1;
+inline constexpr int kExitDiffFailed = 3;
+
+enum class Output { kTable, kWide, kJson, kYaml };
+
+struct Options {
+  std::string controller = "127.0.0.1:7500";
+  Output output = Output::kTable;
+  std::string user;  // what the audit log is told: "alice@login1"
+
+  // Of some commands.
+  std::string id;
+  std::vector<std::string> names;
+  std::vector<std::string> files;
+  bool dry_run = false;
+  uint32_t limit = 50;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TOOLS_MCCSCTL_OPTIONS_H_

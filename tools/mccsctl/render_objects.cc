@@ -1,0 +1,242 @@
+#include "tools/mccsctl/render_objects.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tools/mccsctl/table.h"
+#include "tools/mccsctl/text_diff.h"
+
+namespace mccs {
+namespace {
+
+constexpr char kNone[] = "-";
+constexpr char kIndent[] = "  ";
+
+std::string OrNone(const std::string& text) { return text.empty() ? kNone : text; }
+
+// "tenant/team-a".
+std::string Path(const control::ObjectKey& key) {
+  return absl::StrCat(absl::AsciiStrToLower(key.kind()), "/", key.name());
+}
+
+// "2026-11-22 03:04:05 UTC".
+std::string UtcTime(int64_t unix_ns) {
+  const std::time_t seconds = unix_ns / 1'000'000'000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[64];
+  std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return text;
+}
+
+const char* Verb(control::ChangeKind kind, bool dry_run) {
+  switch (kind) {
+    case control::CREATED:
+      return dry_run ? "would be created" : "created";
+    case control::CHANGED:
+      return dry_run ? "would be changed" : "changed";
+    case control::DELETED:
+      return dry_run ? "would be deleted" : "deleted";
+    default:
+      return dry_run ? "would stay as it is" : "unchanged";
+  }
+}
+
+void AppendQuoted(const std::string& text, std::string* out) {
+  *out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      absl::StrAppend(out, "\\", std::string(1, c));
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
+      *out += escaped;
+    } else {
+      *out += c;
+    }
+  }
+  *out += '"';
+}
+
+// A scalar of a document: what reads as a number or a truth value is one, unless it is in quotes.
+void AppendScalar(const YAML::Node& node, std::string* out) {
+  const std::string& text = node.Scalar();
+  double number = 0;
+  const bool quoted = node.Tag() == "!";
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
+  const bool leading_zero = text.size() > 1 && text[0] == '0' && text[1] != '.';
+  const bool bare = !quoted && !leading_zero && digits && text.back() != '.' && text[0] != '.' &&
+                    absl::SimpleAtod(text, &number);
+  if (bare || (!quoted && (text == "true" || text == "false"))) {
+    *out += text;
+  } else {
+    AppendQuoted(text, out);
+  }
+}
+
+void AppendJson(const YAML::Node& node, const std::string& indent, std::string* out) {
+  const std::string inner = indent + kIndent;
+  const char* separator = "\n";
+  if (node.IsMap() && node.size() > 0) {
+    *out += "{";
+    for (const auto& entry : node) {
+      absl::StrAppend(out, separator, inner);
+      AppendQuoted(entry.first.Scalar(), out);
+      *out += ": ";
+      AppendJson(entry.second, inner, out);
+      separator = ",\n";
+    }
+    absl::StrAppend(out, "\n", indent, "}");
+  } else if (node.IsSequence() && node.size() > 0) {
+    *out += "[";
+    for (const auto& item : node) {
+      absl::StrAppend(out, separator, inner);
+      AppendJson(item, inner, out);
+      separator = ",\n";
+    }
+    absl::StrAppend(out, "\n", indent, "]");
+  } else if (node.IsScalar()) {
+    AppendScalar(node, out);
+  } else {
+    *out += node.IsMap() ? "{}" : node.IsSequence() ? "[]" : "null";
+  }
+}
+
+// Notes that are the same for several objects once.
+std::string Notes(const std::vector<std::string>& notes) {
+  std::vector<std::string> once;
+  for (const std::string& note : notes) {
+    if (std::find(once.begin(), once.end(), note) == once.end()) once.push_back(note);
+  }
+  return once.empty() ? "" : absl::StrCat("\nNote: ", absl::StrJoin(once, "\nNote: "), "\n");
+}
+
+std::string RenderCommunicators(const control::ChangeReply& reply) {
+  if (reply.communicators().empty()) return "";
+  Table table({{"ID"}, {"TENANT"}, {"POLICY"}, {"CHANGE"}}, kIndent);
+  for (const control::CommunicatorChange& change : reply.communicators()) {
+    table.Row({change.id(), OrNone(change.tenant()),
+               absl::StrCat(OrNone(change.policy_before()), " → ", OrNone(change.policy_after())),
+               change.change()});
+  }
+  return absl::StrCat(
+      "\nCommunicators that would get another strategy if they started ",
+      reply.dry_run() ? "after this" : "now", " (those that run keep theirs):\n", table.Text(),
+      reply.communicators_not_planned() > 0
+          ? absl::StrCat(kIndent, "and ", reply.communicators_not_planned(), " not looked at\n")
+          : "");
+}
+
+}  // namespace
+
+std::string RenderObjects(const control::ListObjectsReply& reply, const std::string& what,
+                          bool wide) {
+  if (reply.objects().empty()) {
+    return absl::StrCat("No ", what, ". 'mccsctl apply -f FILE' makes some.\n");
+  }
+  std::vector<Column> columns = {{"NAME"}};
+  for (const control::Fact& fact : reply.objects(0).facts()) {
+    if (wide || !fact.wide()) columns.push_back({fact.name()});
+  }
+  Table table(std::move(columns));
+  std::vector<std::string> notes;
+  for (const control::Object& object : reply.objects()) {
+    std::vector<std::string> cells = {object.key().name()};
+    for (const control::Fact& fact : object.facts()) {
+      if (wide || !fact.wide()) cells.push_back(fact.value());
+    }
+    table.Row(std::move(cells));
+    notes.insert(notes.end(), object.notes().begin(), object.notes().end());
+  }
+  return absl::StrCat(table.Text(), Notes(notes));
+}
+
+std::string RenderObject(const control::Object& object) {
+  std::string text = absl::StrCat(object.key().kind(), " ", object.key().name(), "\n");
+  for (const control::Fact& fact : object.facts()) {
+    std::string name = absl::AsciiStrToLower(fact.name());
+    name[0] = absl::ascii_toupper(static_cast<unsigned char>(name[0]));
+    absl::StrAppend(&text, kIndent, name, ":",
+                    std::string(name.size() < 15 ? 15 - name.size() : 1, ' '),
+                    Printable(fact.value()), "\n");
+  }
+  absl::StrAppend(&text, "\nCommunicators\n");
+  for (const std::string& id : object.communicators()) absl::StrAppend(&text, kIndent, id, "\n");
+  if (object.communicators().empty()) absl::StrAppend(&text, kIndent, "none now\n");
+  absl::StrAppend(&text, "\nDocument\n");
+  for (const auto& line : absl::StrSplit(object.document(), '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&text, kIndent, Printable(std::string(line)), "\n");
+  }
+  return absl::StrCat(text, Notes({object.notes().begin(), object.notes().end()}));
+}
+
+std::string RenderDocuments(const control::ListObjectsReply& reply) {
+  std::string text;
+  for (const control::Object& object : reply.objects()) {
+    absl::StrAppend(&text, text.empty() ? "" : "---\n", object.document());
+  }
+  return text;
+}
+
+std::string RenderDocumentsAsJson(const control::ListObjectsReply& reply) {
+  YAML::Node items(YAML::NodeType::Sequence);
+  for (const control::Object& object : reply.objects())
+    items.push_back(YAML::Load(object.document()));
+  std::string text;
+  AppendJson(items.size() == 1 ? items[0] : items, "", &text);
+  return text + "\n";
+}
+
+std::string RenderChange(const control::ChangeReply& reply) {
+  std::string text;
+  for (const control::ObjectChange& change : reply.objects()) {
+    absl::StrAppend(&text, Path(change.key()), " ", Verb(change.kind(), reply.dry_run()), "\n");
+  }
+  if (reply.objects().empty()) text = "The files hold no objects.\n";
+  absl::StrAppend(&text, RenderCommunicators(reply));
+  if (reply.dry_run() && reply.communicators().empty()) {
+    absl::StrAppend(&text, "\nNo communicator would get another strategy.\n");
+  }
+  return absl::StrCat(text, Notes({reply.notes().begin(), reply.notes().end()}));
+}
+
+std::string RenderDifferences(const control::ChangeReply& reply) {
+  std::string text;
+  for (const control::ObjectChange& change : reply.objects()) {
+    const std::string path = Path(change.key());
+    absl::StrAppend(&text, UnifiedDiff({absl::StrCat(path, " (stored)"), change.before()},
+                                       {absl::StrCat(path, " (file)"), change.after()}));
+  }
+  return text;
+}
+
+std::string RenderAudit(const control::ListAuditReply& reply) {
+  if (reply.entries().empty()) return "Nobody has changed anything yet.\n";
+  Table table({{"NUMBER", Align::kRight},
+               {"TIME"},
+               {"PEER"},
+               {"USER (AS TOLD)"},
+               {"ACTION"},
+               {"REVISION", Align::kRight},
+               {"OBJECTS"},
+               {"OUTCOME"}});
+  for (const control::AuditEntry& entry : reply.entries()) {
+    const std::vector<std::string> lines =
+        absl::StrSplit(entry.outcome(), absl::MaxSplits('\n', 1));
+    table.Row({absl::StrCat(entry.number()), UtcTime(entry.unix_ns()), OrNone(entry.peer()),
+               OrNone(entry.user()), entry.action(), absl::StrCat(entry.revision()),
+               OrNone(entry.objects()), lines[0]});
+  }
+  return table.Text();
+}
+
+}  // namespace mccs
