@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Operators' objects from file to store: mccsctl against a real mccs-controller, restarts and all."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from lab_world import PATIENCE_S, ROOT, Lab, call, cases, environment, eventually, program
+
+TENANT = """\
+apiVersion: mccs/v1
+kind: Tenant
+metadata:
+  name: {name}
+spec:
+  who:
+    uids: [{uid}]
+  guarantee: 10Gbps
+  cap: {cap}
+"""
+
+POLICY = """\
+apiVersion: mccs/v1
+kind: Policy
+metadata:
+  name: {name}
+spec:
+  policy: locality_ring
+  parameters:
+    order: [{order}]
+  for:
+    tenants: [{tenant}]
+"""
+
+TOPOLOGY = """\
+apiVersion: mccs/v1
+kind: Topology
+metadata:
+  name: lab
+spec:
+  racks:
+    - name: r0
+  switches:
+    - name: leaf0
+  hosts:
+    - name: "h[0-1]"
+      rack: r0
+      gpus: 1
+      nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]
+"""
+
+
+def tenant(name="team-a", uid=1000, cap="40Gbps"):
+    return TENANT.format(name=name, uid=uid, cap=cap)
+
+
+def policy(name="gold", order="h1, h0", tenant="team-a"):
+    return POLICY.format(name=name, order=order, tenant=tenant)
+
+
+class Controller:
+    """A controller of a test's own, with a store in its folder."""
+
+    def __init__(self, folder, *arguments):
+        self.state = pathlib.Path(folder) / "state"
+        self.log = open(pathlib.Path(folder) / "log", "ab")
+        self.process = subprocess.Popen(
+            [program("mccs-controller"), "--listen", "127.0.0.1:0", "--state-dir", self.state, *arguments],
+            stderr=self.log, stdin=subprocess.DEVNULL, env=environment())
+        if not eventually(lambda: (self.state / "endpoint").exists() or self.process.poll() is not None, 60) \
+                or self.process.poll() is not None:
+            raise AssertionError("mccs-controller did not start")
+        self.endpoint = (self.state / "endpoint").read_text().strip()
+
+    def mccsctl(self, *words, text=None):
+        return subprocess.run([program("mccsctl"), "--controller", self.endpoint, *map(str, words)], text=True,
+                              input=text, capture_output=True, timeout=PATIENCE_S, env=environment())
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        status = self.process.wait(PATIENCE_S)
+        (self.state / "endpoint").unlink(missing_ok=True)
+        self.log.close()
+        return status
+
+
+class Objects(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.store = self.folder / "store.db"
+        self.start()
+        self.addCleanup(lambda: self.controller.stop())
+
+    def start(self):
+        self.controller = Controller(self.folder, "--store", self.store)
+
+    def run_ok(self, *words, text=None):
+        result = self.controller.mccsctl(*words, text=text)
+        self.assertEqual(result.returncode, 0, f"{words}: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    def refused(self, *words, text=None, status=1):
+        result = self.controller.mccsctl(*words, text=text)
+        self.assertEqual(result.returncode, status, f"{words}: {result.stdout}{result.stderr}")
+        return result.stderr
+
+    def names(self, kind):
+        listed = json.loads(self.run_ok("get", kind, "-o", "json"))
+        return [item["metadata"]["name"] for item in (listed if isinstance(listed, list) else [listed])]
+
+    def count(self, kind):
+        return len(self.names(kind))
+
+    def test_files_folders_and_standard_input_are_applied_once(self):
+        folder = self.folder / "objects"
+        folder.mkdir()
+        (folder / "1.yaml").write_text(tenant())
+        (folder / "2.yml").write_text(TOPOLOGY + "---\n" + policy())
+        self.assertIn("policy/gold created", self.run_ok("apply", "-f", folder))
+        self.assertIn("tenant/team-b created", self.run_ok("apply", "-f", "-", text=tenant("team-b", 2000)))
+        again = self.run_ok("apply", "-f", folder)
+        self.assertEqual(again, "tenant/team-a unchanged\ntopology/lab unchanged\npolicy/gold unchanged\n")
+        self.assertEqual(self.names("tenants"), ["team-a", "team-b"])
+
+    def test_the_examples_hold_together(self):
+        policies, testbed = ROOT / "examples/policies", ROOT / "examples/topologies/paper-testbed.yaml"
+        self.assertIn("no Topology has a link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
+        self.run_ok("apply", "-f", testbed)
+        self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
+        self.assertIn("Policy priority_flow is kept and not acted on yet", self.run_ok("apply", "-f", policies))
+
+    def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        cases_ = [
+            (tenant("team-b", 2000, cap="5Gbps"),
+             "<stdin>:9:8: Tenant 'team-b', spec.cap: the cap of 5 Gbps is below the guarantee of 10 Gbps"),
+            (TOPOLOGY + "---\n" + policy(tenant="team-x"),
+             "<stdin>:25:15: Policy 'gold', spec.for.tenants[0]: there is no Tenant 'team-x' (did you mean 'team-a'?)"),
+            (TOPOLOGY + "---\n" + policy(order="h0, h9"),
+             "<stdin>:23:17: Policy 'gold', spec.parameters.order[1]: no Topology has a host 'h9'"),
+            (TOPOLOGY + "---\n" + policy() + "---\n" + policy("silver"),
+             "two policies for Tenant 'team-a'"),
+            (tenant("team-b", 2000) + "---\nkind: Tenant\n", "<stdin>:11:1: the key 'apiVersion' is missing"),
+            (tenant("team-b", 2000).replace("spec:", "  resourceVersion: 4\nspec:"), "is not stored"),
+        ]
+        for text, why in cases_:
+            self.assertIn(why, self.refused("apply", "-f", "-", text=text))
+            self.assertIn(why, self.refused("diff", "-f", "-", text=text, status=3))
+        self.assertEqual((self.count("tenants"), self.count("policies"), self.count("topologies")), (1, 0, 0))
+
+    def test_an_edit_of_an_older_version_is_refused(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        document = self.run_ok("get", "tenants", "team-a", "-o", "yaml")
+        edited = document.replace("40 Gbps", "30 Gbps")
+        self.assertNotEqual(document, edited)
+        self.run_ok("apply", "-f", "-", text=edited)
+        why = self.refused("apply", "-f", "-", text=document.replace("40 Gbps", "20 Gbps"))
+        self.assertIn("<stdin>:5:20: Tenant 'team-a', metadata.resourceVersion: version 1 is older than what is "
+                      "stored, version 2", why)
+        self.assertIn("cap: 30 Gbps", self.run_ok("get", "tenant", "team-a", "-o", "yaml"))
+
+    def test_diff_shows_what_apply_would_do(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        same = self.controller.mccsctl("diff", "-f", "-", text=tenant())
+        self.assertEqual((same.returncode, same.stdout), (0, ""))
+        other = self.controller.mccsctl("diff", "-f", "-", text=tenant(cap="30Gbps"))
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("-  cap: 40 Gbps\n+  cap: 30 Gbps\n", other.stdout)
+        self.assertIn("cannot read /no/such", self.refused("diff", "-f", "/no/such", status=3))
+
+    def test_delete_takes_together_what_needs_each_other(self):
+        text = tenant() + "---\n" + TOPOLOGY + "---\n" + policy()
+        self.run_ok("apply", "-f", "-", text=text)
+        self.assertIn("stored, version 1: Policy 'gold', spec.for.tenants[0]", self.refused("delete", "tenant", "team-a"))
+        self.assertIn("did you mean 'gold'?", self.refused("delete", "policy", "golf"))
+        self.assertIn("policy/gold would be deleted", self.run_ok("delete", "policy", "gold", "--dry-run"))
+        self.assertIn("policy/gold deleted", self.run_ok("delete", "-f", "-", text=text))
+        self.assertEqual(self.count("tenants"), 0)
+
+    def test_wrong_usage_ends_with_status_2(self):
+        for words in (["apply"], ["delete"], ["delete", "tenant"], ["get", "pods"], ["apply", "-f"],
+                      ["audit", "--limit", "0"], ["get", "tenants", "-o", "xml"]):
+            self.refused(*words, status=2)
+
+    def test_what_was_applied_is_there_after_a_kill(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        self.run_ok("apply", "-f", "-", text=TOPOLOGY + "---\n" + policy())
+        before = [self.run_ok("get", kind, "-o", "yaml") for kind in ("tenants", "policies", "topologies")]
+        self.controller.stop(signal.SIGKILL)
+        self.start()
+        after = [self.run_ok("get", kind, "-o", "yaml") for kind in ("tenants", "policies", "topologies")]
+        self.assertEqual(before, after)
+        self.assertEqual(len(json.loads(self.run_ok("audit", "-o", "json"))["entries"]), 2)
+
+    def test_a_second_controller_on_the_store_says_so_and_exits(self):
+        second = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f"belongs to another mccs-controller (process {self.controller.process.pid})", second.stderr)
+        self.run_ok("get", "tenants")
+
+    def test_a_store_of_a_later_release_is_refused(self):
+        self.controller.stop()
+        if shutil.which("sqlite3") is None:
+            self.start()
+            self.skipTest("sqlite3 is not installed")
+        subprocess.run(["sqlite3", self.store, "PRAGMA user_version = 99"], check=True)
+        refused = call(program("mccs-controller"), "--listen", "127.0.0.1:0", "--store", self.store)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("has version 99 of the schema", refused.stderr)
+        subprocess.run(["sqlite3", self.store, "PRAGMA user_version = 1"], check=True)
+        self.start()
+
+    def test_the_audit_log_has_peer_user_and_outcome(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        self.refused("delete", "tenant", "nobody")
+        newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
+        self.assertRegex(first["peer"], r"^ipv4:127\.0\.0\.1:\d+$")
+        self.assertIn("@", first["user"])
+        self.assertEqual((first["action"], first["outcome"], first["objects"]),
+                         ("apply", "done", "created Tenant 'team-a'"))
+        self.assertEqual(newest["outcome"], "refused: there is no Tenant 'nobody'")
+        self.assertIn("USER (AS TOLD)", self.run_ok("audit"))
+
+    def test_tables_say_what_is_not_acted_on(self):
+        self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
+                    .replace("parameters:\n    {}", "parameters: {}"))
+        self.assertIn("weight, guarantee, cap, priority and quotas are kept and not acted on yet",
+                      self.run_ok("get", "tenants"))
+        self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
+        self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
+
+    def test_bash_completes_commands_formats_and_names(self):
+        self.run_ok("apply", "-f", "-", text=tenant())
+        script = self.run_ok("completion", "bash")
+
+        def complete(*words):
+            asked = " ".join(f"'{word}'" for word in words)
+            run = subprocess.run(
+                ["bash", "-c", f"{script}\nCOMP_WORDS=({asked}); COMP_CWORD={len(words) - 1}; _mccsctl; "
+                               'printf "%s\\n" "${COMPREPLY[@]}"'],
+                capture_output=True, text=True, timeout=PATIENCE_S,
+                env=environment(PATH=f"{pathlib.Path(program('mccsctl')).parent}:{os.environ['PATH']}",
+                                MCCS_CONTROLLER=self.controller.endpoint))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            return run.stdout.split()
+
+        self.assertEqual(complete("mccsctl", "ap"), ["apply"])
+        self.assertIn("topologies", complete("mccsctl", "get", ""))
+        self.assertEqual(complete("mccsctl", "get", "hosts", "-o", "w"), ["wide"])
+        self.assertEqual(complete("mccsctl", "describe", "tenant", "te"), ["team-a"])
+        self.assertIn("--dry-run", complete("mccsctl", "-o", "json", "apply", "--"))
+
+
+class WithoutStore(unittest.TestCase):
+    def test_state_in_memory_is_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            controller = Controller(folder)
+            try:
+                self.assertEqual(controller.mccsctl("apply", "-f", "-", text=tenant()).returncode, 0)
+            finally:
+                self.assertEqual(controller.stop(), 0)
+            log = (pathlib.Path(folder) / "log").read_text()
+            self.assertEqual(log.count("are kept in memory and end with this program"), 1, log)
+
+
+class Communicators(unittest.TestCase):
+    """A policy decides for communicators that start after it, and a dry run says so beforehand."""
+
+    def setUp(self):
+        self.lab = Lab(hosts=2, gpus=1, name="operator")
+        self.addCleanup(self.lab.down)
+
+    def mccsctl(self, *words):
+        return self.lab.exec("h0", program("mccsctl"), *words)
+
+    def strategy(self):
+        listed = json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)["communicators"]
+        return {each["strategy"] for each in listed}
+
+    def test_a_policy_decides_for_what_starts_after_it(self):
+        objects = pathlib.Path(self.lab.folder) / "objects.yaml"
+        objects.write_text(tenant(uid=os.getuid()) + "---\n" + TOPOLOGY + "---\n" + policy())
+        with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
+            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            dry = self.mccsctl("apply", "--dry-run", "-f", objects)
+            self.assertEqual(dry.returncode, 0, dry.stderr)
+            self.assertIn("- → gold", dry.stdout)
+            self.assertIn("channel 0: h1 → h0 → h1 instead of h0 → h1 → h0", dry.stdout)
+            self.assertEqual(self.mccsctl("apply", "-f", objects).returncode, 0)
+            self.assertEqual(self.strategy(), {"locality_ring"}, "what runs keeps its strategy")
+        self.assertTrue(eventually(lambda: not self.strategy(), timeout=30))
+        with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
+            self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())
+            self.assertTrue(eventually(lambda: self.strategy() == {"locality_ring by gold"}, timeout=30))
+            described = self.mccsctl("describe", "policy", "gold").stdout
+            self.assertRegex(described, r"Communicators\n  [0-9a-f]{16}\n")
+
+
+if __name__ == "__main__":
+    cases.main()
