@@ -196,6 +196,33 @@ TEST(SimAlgorithms, CallsThatDoNotFitTogetherAreNamedWhateverTheyTake) {
   }
 }
 
+// A host of the tree may neither send to its next nor hear from its previous host, whose slices of
+// the ring come all the same.
+TEST(SimAlgorithms, BroadcastsThatDoNotFitTogetherAreNamedToo) {
+  constexpr int kHosts = 9;
+  constexpr uint64_t kByTree = 10, kByRing = 1000;
+  for (int stranger = 0; stranger < kHosts; ++stranger) {
+    for (const bool by_tree : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << "rank " << stranger << (by_tree ? " by tree" : " by ring"));
+      SimWorldOptions options{.seed = 1, .hosts = kHosts, .algorithms = {}, .network = {}};
+      options.algorithms.rules = {{OpKind::kBroadcast, Algorithm::kTree, 0, 100},
+                                  {OpKind::kBroadcast, Algorithm::kRing}};
+      SimWorld world(options);
+      std::vector<int> layout;
+      for (int h = 0; h < kHosts; ++h) layout.push_back(h);
+      SimJob job(world, layout, 64 << 10);
+      ASSERT_TRUE(job.Form());
+      for (int r = 0; r < kHosts; ++r) {
+        job.Post(r, OpKind::kBroadcast, (r == stranger) == by_tree ? kByTree : kByRing);
+      }
+      EXPECT_TRUE(world.RunUntil([&] { return job.rank(stranger).failed(); }, kNsPerSec));
+      EXPECT_THAT(job.rank(stranger).failure(), testing::HasSubstr("broadcast #1 count 10 "));
+      EXPECT_THAT(job.rank(stranger).failure(), testing::HasSubstr("broadcast #1 count 1000 "));
+    }
+  }
+}
+
 // Lanes of trees and direct plans are opened when they are first used, and can break like others.
 TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
   uint64_t cuts = 0;
