@@ -60,6 +60,26 @@ TEST_F(ReactorTest, EachChangeIsNews) {
   }
 }
 
+TEST_F(ReactorTest, EachChangeWakesTheOwnerOfThatDescriptorAlone) {
+  struct Count final : Waker {
+    void Wake() override { ++times; }
+    int times = 0;
+  } ours, others;
+  readiness_.waker = &ours;
+  UniqueFd other_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Readiness other{.waker = &others};
+  ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
+  ASSERT_TRUE(reactor_->Watch(other_event.get(), &other).ok());
+  reactor_->Wait(0);
+  ours.times = others.times = 0;
+  for (int i = 1; i <= 3; ++i) {
+    Ring(event_);
+    EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
+    EXPECT_EQ(ours.times, i) << "also while the flag is up";
+  }
+  EXPECT_EQ(others.times, 0);
+}
+
 TEST_F(ReactorTest, TheOtherEndsDepartureIsAHangup) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
