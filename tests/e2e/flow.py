@@ -6,6 +6,7 @@ flow.py send FROM FROM_PORT TO TO_PORT BYTES    sends, waits until all has been 
 flow.py meet FROM PORT TO…                      a short flow to each
 """
 import socket
+import struct
 import sys
 import threading
 import time
@@ -43,6 +44,8 @@ def send(from_address, from_port, address, port, count):
         connection.shutdown(socket.SHUT_WR)
         if connection.recv(1) != b".":
             sys.exit("the receiver is gone")
+        # So that neither end remembers the connection, and another one may have the same ports at once.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         print(time.monotonic() - start)
 
 
