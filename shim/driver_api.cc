@@ -94,6 +94,7 @@ absl::StatusOr<DriverApi> LoadDriverApi() {
   may_have(api.LibraryLoadData, "cuLibraryLoadData");
   may_have(api.LibraryGetKernel, "cuLibraryGetKernel");
   may_have(api.KernelGetFunction, "cuKernelGetFunction");
+  may_have(api.FuncLoad, "cuFuncLoad");
   may_have(api.LaunchKernel, "cuLaunchKernel");
   // Only the program's own runtime knows what its cudaSetDevice was; never open another one.
   api.RuntimeGetDevice = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));

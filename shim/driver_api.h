@@ -96,6 +96,7 @@ struct DriverApi {
                               void** values, unsigned count);
   CUresult (*LibraryGetKernel)(CUkernel* kernel, CUlibrary library, const char* name);
   CUresult (*KernelGetFunction)(CUfunction* function, CUkernel kernel);
+  CUresult (*FuncLoad)(CUfunction function);  // null: CUDA before 12.4 loads it all the same
   CUresult (*LaunchKernel)(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                            unsigned block_x, unsigned block_y, unsigned block_z,
                            unsigned shared_bytes, CUstream stream, void** parameters, void** extra);

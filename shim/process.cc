@@ -8,6 +8,7 @@
 #include "shim/bad_call.h"
 #include "shim/diagnostics.h"
 #include "shim/environment.h"
+#include "shim/relaxed_capture.h"
 #include "shim/seen_frees.h"
 #include "shim/variables.h"
 
@@ -65,6 +66,7 @@ absl::StatusOr<std::shared_ptr<Session>> Process::OpenSession() {
   std::lock_guard lock(mutex_);
   MCCS_RETURN_IF_ERROR(ConnectLocked());
   if (session_ == nullptr) {
+    const RelaxedCapture relaxed(*driver);  // of another thread, or of this one
     MCCS_ASSIGN_OR_RETURN(const StreamWait stream_wait, StreamWait::Make(*driver, waits_by));
     ListenToFrees();
     session_ =

@@ -42,9 +42,13 @@ absl::StatusOr<StreamWait> StreamWait::Make(const DriverApi& driver, WaitsBy by)
 absl::Status StreamWait::Prepare() const {
   if (kernel_ == nullptr) return absl::OkStatus();
   CUfunction function;
-  const CUresult error = driver_->KernelGetFunction(&function, kernel_);
+  if (CUresult error = driver_->KernelGetFunction(&function, kernel_); error != CUDA_SUCCESS) {
+    return NoKernel(CudaError(*driver_, error, "cuKernelGetFunction"));
+  }
+  if (driver_->FuncLoad == nullptr) return absl::OkStatus();
+  const CUresult error = driver_->FuncLoad(function);
   if (error == CUDA_SUCCESS) return absl::OkStatus();
-  return NoKernel(CudaError(*driver_, error, "cuKernelGetFunction"));
+  return NoKernel(CudaError(*driver_, error, "cuFuncLoad"));
 }
 
 CUresult StreamWait::Enqueue(CUstream stream, CUdeviceptr word, uint64_t value) const {

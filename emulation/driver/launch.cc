@@ -136,6 +136,11 @@ CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuFuncLoad(CUfunction function) {
+  MCCS_ENTER_CONTEXT(session);
+  return Named(session, function) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
 CUresult cuFuncGetName(const char** name, CUfunction function) {
   MCCS_ENTER(session);
   const NamedKernel* kernel = Named(session, function);
