@@ -83,13 +83,12 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
 }
 
 bool Daemon::Poll(bool woken) {
-  const bool network_moved = parts_.network->Poll() || woken;
-  bool moved = network_moved;
+  bool moved = parts_.network->Poll() || woken;
   moved |= PollDoors();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
   moved |= DispatchFinished(*parts_.device);
-  moved |= communicators_->Poll(network_moved);
+  moved |= communicators_->Poll();
   return moved;
 }
 

@@ -86,9 +86,12 @@ class Agent::Impl {
     changed_.notify_all();
     return write(table_);
   }
-  std::optional<Strategy> TakeProposal(CommId id) {
+  std::optional<Proposal> TakeProposal() {
+    if (!has_proposals_.load(std::memory_order_acquire)) return std::nullopt;
     const std::lock_guard lock(mutex_);
-    return table_.TakeProposal(id);
+    std::optional<Proposal> proposal = table_.TakeProposal();
+    has_proposals_.store(table_.has_proposals(), std::memory_order_relaxed);
+    return proposal;
   }
 
  private:
@@ -110,6 +113,9 @@ class Agent::Impl {
   std::string last_error_;  // talker: so that the same one is told once
   // Says "the controller answers" for the engine, and guards nothing.
   std::atomic<bool> connected_ = false;
+  // Written under mutex_, with the table: spares the engine the lock. Release when a proposal has
+  // come; pairs with the load in TakeProposal.
+  std::atomic<bool> has_proposals_ = false;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -251,6 +257,7 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
     }
     if (message.has_propose()) proposal = table_.Propose(message.propose());
+    has_proposals_.store(table_.has_proposals(), std::memory_order_release);
   }
   if (message.has_registered()) {
     log_->Info("registered with the controller at ", options_.controller, " (",
@@ -292,7 +299,7 @@ void Agent::Announce(const CommunicatorInfo& info) {
   impl_->WithTable([&](AgentTable& table) { table.Announce(info); });
 }
 
-std::optional<Strategy> Agent::TakeProposal(CommId id) { return impl_->TakeProposal(id); }
+std::optional<Proposal> Agent::TakeProposal() { return impl_->TakeProposal(); }
 
 void Agent::Report(const CommunicatorStats& stats) {
   impl_->WithTable([&](AgentTable& table) { table.Report(stats); });

@@ -57,7 +57,7 @@ class Agent final : public ControllerLink {
 
   bool connected() const override;
   void Announce(const CommunicatorInfo& info) override;
-  std::optional<Strategy> TakeProposal(CommId id) override;
+  std::optional<Proposal> TakeProposal() override;
   void Report(const CommunicatorStats& stats) override;
   void Ended(CommId id, const std::string& why) override;
 

@@ -1,5 +1,6 @@
 #include "service/agent/agent_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -45,6 +46,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   }
   message.set_captured_groups(stats.captured_groups);
   message.set_held_up(stats.held_up);
+  message.set_change_trouble(stats.change_trouble);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());
@@ -82,8 +84,11 @@ void AgentTable::Report(const CommunicatorStats& stats) {
   entry->report = ToMessage(stats);
   entry->report_unsaid = true;
   // What runs is what a new stream shall hear of.
-  if (entry->announce && entry->taken && entry->taken->epoch == stats.epoch) {
-    ToProto(*entry->taken, entry->announce->mutable_strategy());
+  const auto in_force = std::find_if(entry->taken.begin(), entry->taken.end(),
+                                     [&](const Strategy& s) { return s.epoch == stats.epoch; });
+  if (entry->announce && in_force != entry->taken.end()) {
+    ToProto(*in_force, entry->announce->mutable_strategy());
+    entry->taken.erase(entry->taken.begin(), in_force);
   }
 }
 
@@ -149,16 +154,27 @@ absl::Status AgentTable::Propose(const agent::Propose& proposal) {
     return absl::NotFoundError(
         absl::StrCat("communicator ", FormatCommId(id), " is not led by this host"));
   }
-  MCCS_ASSIGN_OR_RETURN(known->second.proposal,
+  MCCS_ASSIGN_OR_RETURN(Strategy strategy,
                         StrategyFromProto(proposal.strategy(), known->second.hosts));
+  if (!known->second.proposal) proposed_.push_back(id);
+  known->second.proposal = std::move(strategy);
   return absl::OkStatus();
 }
 
-std::optional<Strategy> AgentTable::TakeProposal(CommId id) {
-  const auto known = entries_.find(id);
-  if (known == entries_.end() || !known->second.proposal) return std::nullopt;
-  known->second.taken = std::exchange(known->second.proposal, std::nullopt);
-  return known->second.taken;
+std::optional<Proposal> AgentTable::TakeProposal() {
+  while (!proposed_.empty()) {
+    const CommId id = proposed_.front();
+    proposed_.pop_front();
+    const auto known = entries_.find(id);
+    if (known == entries_.end() || !known->second.proposal) continue;  // Ended meanwhile.
+    std::vector<Strategy>& taken = known->second.taken;
+    // Older ones than that cannot come into force any more: one change at a time, the last one
+    // next.
+    if (taken.size() == kMaxTaken) taken.erase(taken.begin() + 1);
+    taken.push_back(*std::exchange(known->second.proposal, std::nullopt));
+    return Proposal{id, taken.back()};
+  }
+  return std::nullopt;
 }
 
 }  // namespace mccs

@@ -8,6 +8,7 @@
 #ifndef MCCS_SERVICE_AGENT_AGENT_TABLE_H_
 #define MCCS_SERVICE_AGENT_AGENT_TABLE_H_
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,9 +45,12 @@ class AgentTable {
   // Keeps a proposal for TakeProposal. kNotFound: no such communicator here (it ended meanwhile);
   // kInvalidArgument: it does not fit.
   absl::Status Propose(const agent::Propose& proposal);
-  std::optional<Strategy> TakeProposal(CommId id);
+  std::optional<Proposal> TakeProposal();
+  bool has_proposals() const { return !proposed_.empty(); }
 
   static constexpr size_t kMaxUnsaid = 256;
+  // Of one communicator: what is in force, what it goes over to, and what came meanwhile.
+  static constexpr size_t kMaxTaken = 8;
 
  private:
   struct Entry {
@@ -56,13 +60,15 @@ class AgentTable {
     bool report_unsaid = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
-    std::optional<Strategy> taken;  // the proposal that the leader took last
+    std::vector<Strategy> taken;  // proposals that the leader took, from the one in force on
     int hosts = 0;
   };
 
   Entry* Find(CommId id);
 
   std::map<CommId, Entry> entries_;
+  std::deque<CommId>
+      proposed_;  // with a proposal that was not taken, in the order in which they came
 };
 
 }  // namespace mccs

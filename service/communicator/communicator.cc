@@ -16,8 +16,12 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       unique_id_(first.id),
       tenant_(first.tenant),
       secret_(SecretOf(first.id)),
-      formation_{
-          .id = CommId(first.id.comm_id), .members = {}, .star = {}, .strategy = {}, .lanes = {}},
+      formation_{.id = CommId(first.id.comm_id),
+                 .members = {},
+                 .star = {},
+                 .proposal = {},
+                 .strategy = {},
+                 .lanes = {}},
       forming_(std::make_unique<Forming>(environment, first, formation_, waker)),
       patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
                                             : std::max(first.warn_after_ns, kLeastPatienceNs)),
@@ -189,8 +193,27 @@ void Communicator::Activate() {
             [](const LocalRank& a, const LocalRank& b) { return a.rank < b.rank; });
   const Layout& layout = formation_.members->layout;
   order_.emplace(formation_.star.get(), layout.host_count());
+  change_.emplace(
+      StrategyChange::Options{
+          .star = formation_.star.get(),
+          .hosts = layout.host_count(),
+          .self = formation_.members->self,
+          .lanes = formation_.lanes.get(),
+          .clock = env_.access.clock,
+          .log = env_.log,
+          .name = FormatCommId(id()),
+          .name_of = [members =
+                          &*formation_.members](HostIndex host) { return members->HostName(host); },
+          .left_after =
+              [this](HostIndex host) {
+                return departures_.LastOf(formation_.members->layout.hosts[host.value()]);
+              }},
+      *formation_.strategy);
+  if (formation_.proposal.has_value()) {  // It came too late for the first strategy.
+    change_->Propose(*std::exchange(formation_.proposal, std::nullopt));
+  }
   loop_ = std::make_unique<OperationLoop>(
-      OperationLoop::Parts{env_.device, formation_.lanes.get(), &*order_}, layout,
+      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_}, layout,
       formation_.members->self, *formation_.strategy, locals_);
   watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
                                         .star = formation_.star.get(),
@@ -217,14 +240,15 @@ void Communicator::Activate() {
 }
 
 void Communicator::StartMessages() {
-  const MessageLoop::Options options{.layout = formation_.members->layout,
-                                     .self = formation_.members->self,
-                                     .slice_bytes = formation_.strategy->lanes.slot_bytes,
-                                     .open_lane = [lanes = formation_.lanes.get()](HostIndex host) {
-                                       return lanes->SendTo(kMessageChannel, host);
-                                     }};
+  const MessageLoop::Options options{
+      .layout = formation_.members->layout,
+      .self = formation_.members->self,
+      .slice_bytes = formation_.strategy->lanes.slot_bytes,
+      .open_lane = [lanes = &formation_.lanes->messages()](HostIndex host) {
+        return lanes->SendTo(kMessageChannel, host);
+      }};
   messages_ = std::make_unique<MessageLoop>(*env_.device, options, locals_);
-  formation_.lanes->SetMessageListener(
+  formation_.lanes->messages().SetMessageListener(
       [this](HostIndex from, RecvLane& lane) { messages_->AddLane(from, lane); });
 }
 
@@ -247,6 +271,13 @@ bool Communicator::PollActive() {
     return true;
   }
   moved |= lanes_moved.ok() && *lanes_moved;
+  // After the lanes: whether all has arrived shows when they have nothing more to move.
+  const auto changed = PollChange();
+  if (!changed.ok()) {
+    Fail(changed.status());
+    return true;
+  }
+  moved |= *changed;
   const MonotonicNs now = env_.access.clock->Now();
   if (absl::Status status = departures_.Check(*loop_, *messages_, now); !status.ok()) {
     Fail(status);
@@ -256,6 +287,23 @@ bool Communicator::PollActive() {
   LookForHangs();
   reporter_.Poll(work(), held_up_);
   return moved;
+}
+
+absl::StatusOr<bool> Communicator::PollChange() {
+  auto moved = change_->Poll(loop_->started());
+  if (!moved.ok()) return moved;
+  if (change_->Due(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
+    change_->GoOver();
+    loop_->GoOver(change_->strategy(), formation_.lanes->current());
+  }
+  if (change_->strategy().epoch == formation_.strategy->epoch &&
+      change_->trouble() == reporter_.change_trouble()) {
+    return moved;
+  }
+  formation_.strategy = change_->strategy();
+  reporter_.SetChangeTrouble(change_->trouble());
+  reporter_.Report(work(), failure_, held_up_);
+  return true;
 }
 
 void Communicator::LookForHangs() {
@@ -275,6 +323,12 @@ void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
   Wake();
   if (formation_.star != nullptr && formation_.star->leads())
     formation_.star->Accept(std::move(connection));
+}
+
+void Communicator::Propose(const Strategy& strategy) {
+  Wake();
+  if (state_ == State::kForming) formation_.proposal = strategy;
+  if (state_ == State::kActive) change_->Propose(strategy);
 }
 
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
@@ -325,7 +379,8 @@ void Communicator::Hear(const StarMessage& heard) {
   } else if (state_ == State::kActive) {
     watcher_->Hear(heard, env_.access.clock->Now());
     const absl::StatusOr<bool> ordered = order_->Hear(heard);
-    absl::Status status = ordered.ok() ? splits_.Hear(heard) : ordered.status();
+    const absl::StatusOr<bool> changed = ordered.ok() ? change_->Hear(heard) : ordered;
+    absl::Status status = changed.ok() ? splits_.Hear(heard) : changed.status();
     if (!status.ok()) Fail(status);
   } else if (state_ == State::kForming) {
     if (absl::Status status = forming_->Hear(heard); !status.ok()) {
@@ -367,6 +422,7 @@ bool Communicator::HaveLeft(HostIndex host) const {
 Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
   if (state_ != State::kActive) return Urgency::kSleep;
+  if (change_->Due(loop_->completed())) return Urgency::kSpin;
   switch (loop_->state()) {
     case LoopState::kRunning:
       return Urgency::kSpin;
@@ -388,7 +444,7 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kActive:
       return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
                        watcher_->NextDeadline(), message_watcher_->NextDeadline(),
-                       departures_.NextDeadline()});
+                       departures_.NextDeadline(), change_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
       return closing_deadline_ != 0 ? closing_deadline_ : tell_at_;

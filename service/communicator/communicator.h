@@ -99,6 +99,9 @@ class Communicator {
   // possible.
   void Suspend(RankPort* port, bool suspended);
 
+  // What the controller would like. Only the leader's host acts on it.
+  void Propose(const Strategy& strategy);
+
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
 
@@ -117,8 +120,10 @@ class Communicator {
   const wire::UniqueId& unique_id() const { return unique_id_; }
   // The communicator's name among daemons, from the roster on.
   CommId id() const { return formation_.id; }
-  // Lanes of other hosts find theirs here.
-  bool has_lanes() const { return formation_.lanes != nullptr; }
+  // Lanes of this epoch may come from other hosts before we know of it: they are to wait.
+  bool LanesMayComeToBe(Epoch epoch) const {
+    return formation_.lanes == nullptr || formation_.lanes->MayComeToBe(epoch);
+  }
   const Secret& secret() const { return secret_; }
   const std::string& tenant() const { return tenant_; }
   bool quiescent() const {
@@ -129,10 +134,6 @@ class Communicator {
   Urgency urgency() const;
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
-  // As Forming's.
-  bool awaits_controller() const {
-    return state_ == State::kForming && forming_->awaits_controller();
-  }
 
  private:
   // A rank that leaves once its posted work is done.
@@ -146,6 +147,7 @@ class Communicator {
   bool PollForming();
   bool PollActive();
   void GiveBackMemory();
+  absl::StatusOr<bool> PollChange();
   bool PollStar();
   bool PollClosing();
   void PartFromForming();
@@ -188,8 +190,9 @@ class Communicator {
   std::vector<RankPort*> suspended_;
   bool gives_back_ = false;  // the lanes' memory, as soon as nothing is going on
   Formation formation_;
-  std::unique_ptr<Forming> forming_;   // in kForming
-  std::optional<DecidedOrder> order_;  // from kActive on
+  std::unique_ptr<Forming> forming_;      // in kForming
+  std::optional<DecidedOrder> order_;     // from kActive on
+  std::optional<StrategyChange> change_;  // likewise
   std::unique_ptr<OperationLoop> loop_;
   const int64_t patience_ns_;              // of the hang watcher
   std::optional<HangWatcher> watcher_;     // from kActive on

@@ -71,8 +71,10 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
         absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
   }
   // The peer got the strategy before us.
-  if (preamble.purpose == ConnectionPurpose::kLane && !communicator->has_lanes())
+  if (preamble.purpose == ConnectionPurpose::kLane &&
+      communicator->LanesMayComeToBe(preamble.epoch)) {
     return std::nullopt;
+  }
   return communicator->secret();
 }
 
@@ -90,9 +92,8 @@ void CommunicatorTable::Accept(Peer peer) {
   }
 }
 
-bool CommunicatorTable::Poll(bool network_moved) {
-  if (network_moved) WakeThoseAwaitingTheController();
-  bool moved = false;
+bool CommunicatorTable::Poll() {
+  bool moved = TakeProposals();
   bool closed = false;
   std::vector<Seat> seats;
   turns_.BeginRound(env_.access.clock->Now());
@@ -120,18 +121,18 @@ bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
     return false;
   }
   turns_.RestUntil(entry, communicator.NextDeadline());
-  if (communicator.awaits_controller() && !std::exchange(entry.awaits_controller, true)) {
-    awaiting_controller_.push_back(&entry);
-  }
   return false;
 }
 
-void CommunicatorTable::WakeThoseAwaitingTheController() {
-  for (Entry* entry : awaiting_controller_) {
-    entry->awaits_controller = false;
-    entry->Wake();
+bool CommunicatorTable::TakeProposals() {
+  bool any = false;
+  while (const std::optional<Proposal> proposal = env_.controller->TakeProposal()) {
+    Communicator* communicator = FindRunning(proposal->id);
+    if (communicator == nullptr) continue;  // It ended meanwhile.
+    communicator->Propose(proposal->strategy);
+    any = true;
   }
-  awaiting_controller_.clear();
+  return any;
 }
 
 // All of a communicator's ranks join first; then those go whose processes are not there any more,
@@ -162,12 +163,8 @@ void CommunicatorTable::Place(const std::vector<Seat>& seats) {
 }
 
 void CommunicatorTable::Forget() {
-  const auto closed = [](const Entry& entry) {
-    return entry.communicator.state() == Communicator::State::kClosed;
-  };
-  std::erase_if(awaiting_controller_, [&](const Entry* entry) { return closed(*entry); });
   std::erase_if(entries_, [&](const auto& entry) {
-    if (!closed(*entry)) return false;
+    if (entry->communicator.state() != Communicator::State::kClosed) return false;
     ended_.push_back(entry->communicator.id());
     return true;
   });

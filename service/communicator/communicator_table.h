@@ -40,9 +40,8 @@ class CommunicatorTable {
   // A peer that has proven itself.
   void Accept(Peer peer);
 
-  // One turn. `network_moved`: something has come from without, perhaps the controller's word.
-  // True when anything moved, or somebody wants another turn at once.
-  bool Poll(bool network_moved);
+  // One turn. True when anything moved, or somebody wants another turn at once.
+  bool Poll();
 
   Urgency urgency() const;
   MonotonicNs NextDeadline() const;
@@ -57,24 +56,23 @@ class CommunicatorTable {
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first)
         : Taker(turns), communicator(environment, first, *this) {}
     Communicator communicator;
-    bool awaits_controller = false;  // stands in awaiting_controller_
   };
 
   static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
   Communicator* FindRunning(CommId id) const;
   // True when anything moved.
   bool GiveTurn(Entry& entry, std::vector<Seat>& seats);
-  void WakeThoseAwaitingTheController();
   // Brings the ranks of splits to their communicators.
   void Place(const std::vector<Seat>& seats);
   void Forget();
+  // What the controller would like is told to whom it concerns.
+  bool TakeProposals();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;
   GonePort gone_;
   TurnQueue turns_;
   std::vector<std::unique_ptr<Entry>> entries_;
-  std::vector<Entry*> awaiting_controller_;
   std::deque<CommId> ended_;  // the last ones, the newest at the back
 };
 

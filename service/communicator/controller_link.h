@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "proto/cluster.pb.h"
 #include "proto/call_options.h"
+#include "proto/cluster.pb.h"
 #include "service/communicator/strategy.h"
 
 namespace mccs {
@@ -54,9 +54,16 @@ struct CommunicatorStats {
   uint64_t bytes = 0;       // the calls' own bytes (count × size of type), summed over operations
   CallsWithOptions with_options;
   uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
-  std::vector<Lane> lanes;  // out of this host
-  std::string state;        // "active", "failed: …"
-  std::string held_up;      // who waits for whom; empty: operations get on
+  std::vector<Lane> lanes;       // out of this host
+  std::string state;             // "active", "failed: …"
+  std::string held_up;           // who waits for whom; empty: operations get on
+  std::string change_trouble;    // why the last proposal did not come into force
+};
+
+// What the controller would like a communicator to do.
+struct Proposal {
+  CommId id;
+  Strategy strategy;
 };
 
 class ControllerLink {
@@ -66,8 +73,9 @@ class ControllerLink {
   virtual bool connected() const = 0;
   // The leader tells of a communicator. The answer comes through TakeProposal.
   virtual void Announce(const CommunicatorInfo& info) = 0;
-  // The newest strategy that the controller proposed for `id` and that was not taken yet.
-  virtual std::optional<Strategy> TakeProposal(CommId id) = 0;
+  // The next proposal that was not taken yet; of one communicator only the newest. Cheap where
+  // there is none.
+  virtual std::optional<Proposal> TakeProposal() = 0;
   // Every daemon of the communicator, now and then and when it changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
   // Of one that nobody heard of, too.
@@ -78,7 +86,7 @@ class NoController final : public ControllerLink {
  public:
   bool connected() const override { return false; }
   void Announce(const CommunicatorInfo&) override {}
-  std::optional<Strategy> TakeProposal(CommId) override { return std::nullopt; }
+  std::optional<Proposal> TakeProposal() override { return std::nullopt; }
   void Report(const CommunicatorStats&) override {}
   void Ended(CommId, const std::string&) override {}
 };

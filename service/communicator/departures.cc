@@ -44,6 +44,17 @@ bool Departures::Has(Rank rank) const {
                      [&](const Departure& d) { return d.rank == rank; });
 }
 
+std::optional<uint64_t> Departures::LastOf(std::span<const Rank> ranks) const {
+  uint64_t last = 0;
+  for (const Rank rank : ranks) {
+    const auto departure = std::find_if(departures_.begin(), departures_.end(),
+                                        [&](const Departure& d) { return d.rank == rank; });
+    if (departure == departures_.end()) return std::nullopt;
+    last = std::max(last, departure->after);
+  }
+  return last;
+}
+
 absl::Status Departures::Check(const OperationLoop& operations, const MessageLoop& messages,
                                MonotonicNs now) {
   absl::Status in_vain;

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +46,8 @@ class Departures {
   void Add(Departure departure) { departures_.push_back(std::move(departure)); }
   bool empty() const { return departures_.empty(); }
   bool Has(Rank rank) const;
+  // The last collective that any of `ranks` took part in; nothing as long as one of them is here.
+  std::optional<uint64_t> LastOf(std::span<const Rank> ranks) const;
 
   // kUnavailable, with the call and the rank that left, when a local rank waits for one that will
   // not come, and has waited long enough.

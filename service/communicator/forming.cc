@@ -178,7 +178,7 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
     proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalPatienceNs : 0);
     env_.controller->Announce(Describe(*formation_.members, formation_.id, fallback));
   }
-  std::optional<Strategy> proposal = env_.controller->TakeProposal(formation_.id);
+  std::optional<Strategy> proposal = std::exchange(formation_.proposal, std::nullopt);
   if (!proposal.has_value() && Now() < proposal_deadline_) return false;
   if (proposal.has_value()) {
     if (absl::Status s = ValidateStrategy(*proposal, formation_.members->hosts()); !s.ok()) {
@@ -210,7 +210,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .waker = &waker_};
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
-  MCCS_ASSIGN_OR_RETURN(formation_.lanes, LaneSet::Make(options));
+  MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
   state_ = State::kOpening;
   state_deadline_ = Now() + kOpeningPatienceNs;
   return absl::OkStatus();
@@ -220,13 +220,13 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
 
 absl::StatusOr<bool> Forming::PollOpening() {
   MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
-  if (formation_.lanes->ready() && !told_ready_) {
+  if (formation_.lanes->current().ready() && !told_ready_) {
     TellReady();
     return true;
   }
   if (Now() < state_deadline_) return moved;
   return absl::DeadlineExceededError(
-      absl::StrCat("lanes that did not open: ", formation_.lanes->DescribeMissing()));
+      absl::StrCat("lanes that did not open: ", formation_.lanes->current().DescribeMissing()));
 }
 
 void Forming::TellReady() {

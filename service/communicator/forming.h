@@ -19,8 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/communicator/communicator_environment.h"
+#include "service/communicator/communicator_lanes.h"
 #include "service/communicator/joining.h"
-#include "service/communicator/lane_set.h"
 #include "service/communicator/membership.h"
 #include "service/communicator/star.h"
 
@@ -30,8 +30,9 @@ struct Formation {
   CommId id;                          // the communicator's name among daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
-  std::optional<Strategy> strategy;  // from kOpening on, with the lanes
-  std::unique_ptr<LaneSet> lanes;
+  std::optional<Strategy> proposal;  // of the controller, until the leader has chosen
+  std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the one in force
+  std::unique_ptr<CommunicatorLanes> lanes;
 };
 
 class Forming {
@@ -62,8 +63,6 @@ class Forming {
   absl::Status Hear(const StarMessage& heard);
 
   State state() const { return state_; }
-  // Poll has something to do when the controller has answered, which wakes no one in particular.
-  bool awaits_controller() const { return state_ == State::kLinking && proposal_deadline_ != 0; }
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
 

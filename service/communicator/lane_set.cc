@@ -9,6 +9,13 @@
 #include "base/status_macros.h"
 
 namespace mccs {
+namespace {
+
+uint16_t PortOf(const ChannelStrategy& strategy, size_t position) {
+  return strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
+}
+
+}  // namespace
 
 // ---- The rings ----------------------------------------------------------------------------------
 
@@ -22,21 +29,35 @@ absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& opt
 }
 
 LaneSet::LaneSet(const LaneSetOptions& options)
-    : options_(options), excused_(options.hosts.size(), false) {}
+    : options_(options),
+      excused_(options.hosts.size(), false),
+      memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
+
+LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
 
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const size_t hosts = strategy.ring.size();
   if (hosts == 1) return absl::OkStatus();
-  const size_t position = static_cast<size_t>(
-      std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) - strategy.ring.begin());
+  const size_t position = PositionIn(strategy);
   const HostIndex next = strategy.ring[(position + 1) % hosts];
   const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
-  const uint16_t port =
-      strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
   MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
-  Open(id, next, port, FirstDial::kMustSucceed);
+  Open(id, next, PortOf(strategy, position), FirstDial::kMustSucceed);
   ++ring_lanes_;
   return absl::OkStatus();
+}
+
+size_t LaneSet::PositionIn(const ChannelStrategy& strategy) const {
+  return static_cast<size_t>(std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) -
+                             strategy.ring.begin());
+}
+
+void LaneSet::MoveTo(const Strategy& strategy) {
+  for (size_t i = 0; i < ring_lanes_; ++i) {
+    OutgoingLane& lane = *outgoing_[i];
+    const ChannelStrategy& channel = strategy.channels[static_cast<size_t>(lane.channel().value())];
+    lane.MoveTo(PortOf(channel, PositionIn(channel)));
+  }
 }
 
 bool LaneSet::ready() const {
@@ -52,8 +73,8 @@ bool LaneSet::MayBe(ChannelId channel, HostIndex peer) const {
   const int hosts = static_cast<int>(options_.hosts.size());
   const int channels = static_cast<int>(options_.strategy.channels.size());
   const bool known = channel.value() >= 0 && channel.value() < channels;
-  return (known || channel == kMessageChannel) && peer != options_.self && peer.value() >= 0 &&
-         peer.value() < hosts;
+  const bool message = options_.messages && channel == kMessageChannel;
+  return (known || message) && peer != options_.self && peer.value() >= 0 && peer.value() < hosts;
 }
 
 SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
@@ -120,7 +141,12 @@ absl::StatusOr<MemRef> LaneSet::StagingTo(ChannelId channel, HostIndex peer) {
   MCCS_CHECK(MayBe(channel, peer));
   std::unique_ptr<DeviceMemory>& staging = staging_[LaneKey(channel, peer)];
   if (staging == nullptr) {
-    MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
+    if (reserved_bytes_ >= LaneBytes()) {
+      reserved_bytes_ -= LaneBytes();
+      MCCS_ASSIGN_OR_RETURN(staging, options_.device->Allocate(LaneBytes()));
+    } else {
+      MCCS_ASSIGN_OR_RETURN(staging, AllocateSlots());
+    }
   }
   return MemRef{staging->address(), LaneBytes()};
 }
@@ -130,18 +156,28 @@ size_t LaneSet::LaneBytes() const {
   return size_t{shape.slots} * shape.slot_bytes;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
-  if (memory_bytes_ + LaneBytes() > kMaxLaneMemoryBytes) {
+absl::Status LaneSet::ReserveStaging() {
+  MCCS_RETURN_IF_ERROR(TakeMemory(ring_lanes_ * LaneBytes()));
+  reserved_bytes_ = ring_lanes_ * LaneBytes();
+  return absl::OkStatus();
+}
+
+absl::Status LaneSet::TakeMemory(uint64_t bytes) {
+  if (memory_->taken + bytes > memory_->allowed) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the lanes of one communicator may take ", kMaxLaneMemoryBytes,
-                     " bytes on a host, and ", memory_bytes_,
+        absl::StrCat("the lanes of one communicator may take ", memory_->allowed,
+                     " bytes on a host, and ", memory_->taken,
                      " are taken: use fewer channels or smaller slots (lanes: in mccsd's "
                      "configuration)"));
   }
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory,
-                        options_.device->Allocate(LaneBytes()));
-  memory_bytes_ += LaneBytes();
-  return memory;
+  memory_bytes_ += bytes;
+  memory_->taken += bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> LaneSet::AllocateSlots() {
+  MCCS_RETURN_IF_ERROR(TakeMemory(LaneBytes()));
+  return options_.device->Allocate(LaneBytes());
 }
 
 std::optional<OperationSignature> LaneSet::CallBeside(const OperationSignature& own) const {

@@ -1,4 +1,5 @@
-// The lanes of one communicator under one strategy: a table of (channel, peer, direction).
+// Lanes of one communicator that belong together (communicator_lanes.h says which): a table of
+// (channel, peer, direction).
 //
 //                    channels 0 … n−1              kMessageChannel
 //   ring neighbours  opened when the set is made   opened on first use
@@ -10,9 +11,9 @@
 // staging with the first plan that composes slices for the lane.
 //
 // A host may open kMaxChannels + 1 lanes to us at most, and it has proven that it is a member. All
-// memory together is bounded by kMaxLaneMemoryBytes.
+// memory of a communicator's sets together is bounded by kMaxLaneMemoryBytes.
 //
-// OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
+// OWNER: CommunicatorLanes. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
 #define MCCS_SERVICE_COMMUNICATOR_LANE_SET_H_
 
@@ -37,6 +38,12 @@
 
 namespace mccs {
 
+// What all lanes of one communicator take on this host, in bytes of addresses.
+struct LaneMemory {
+  uint64_t taken = 0;
+  uint64_t allowed = kMaxLaneMemoryBytes;
+};
+
 struct LaneSetOptions {
   PeerAccess access;
   Transport* transport = nullptr;
@@ -48,6 +55,8 @@ struct LaneSetOptions {
   std::string source_host;      // address that our lanes leave from; empty: the system's choice
   Strategy strategy;
   Waker* waker = nullptr;  // when lanes that are dialled from here have something to do
+  bool messages = true;    // kMessageChannel may be used, too
+  std::shared_ptr<LaneMemory> memory = nullptr;  // null: of this set alone
 };
 
 class LaneSet final : public LaneDirectory {
@@ -56,8 +65,13 @@ class LaneSet final : public LaneDirectory {
   // kResourceExhausted: no memory.
   static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
 
+  // Sets aside, of the memory that the communicator may have, what the rings' plans may yet take
+  // for slices that they compose. kResourceExhausted: there is not as much.
+  absl::Status ReserveStaging();
+
   // REQUIRES for all: a channel of the strategy or kMessageChannel, another host of the
   // communicator.
+  ~LaneSet() override;
   SendLane* SendTo(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<RecvLane*> ReceiveFrom(ChannelId channel, HostIndex peer) override;
   absl::StatusOr<MemRef> StagingTo(ChannelId channel, HostIndex peer) override;
@@ -71,6 +85,10 @@ class LaneSet final : public LaneDirectory {
   // already included.
   using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
   void SetMessageListener(MessageListener listener);
+
+  // Lanes of the rings out of this host go over to connections from the source ports of `strategy`,
+  // each when its new one is there; slices go on as they were. REQUIRES: the rings are ours.
+  void MoveTo(const Strategy& strategy);
 
   // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
   // take it again. False, and nothing is done: slices that were composed here are on their way yet.
@@ -106,10 +124,12 @@ class LaneSet final : public LaneDirectory {
 
   explicit LaneSet(const LaneSetOptions& options);
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
+  size_t PositionIn(const ChannelStrategy& strategy) const;
   // Whether a lane of `channel` with `peer` may be.
   bool MayBe(ChannelId channel, HostIndex peer) const;
   OutgoingLane& Open(ChannelId channel, HostIndex peer, uint16_t source_port, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
+  absl::Status TakeMemory(uint64_t bytes);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
 
@@ -123,7 +143,9 @@ class LaneSet final : public LaneDirectory {
   Table<std::unique_ptr<DeviceMemory>> staging_;
   std::vector<bool> excused_;  // by HostIndex
   MessageListener message_listener_;
-  uint64_t memory_bytes_ = 0;    // of addresses, for slots and staging
+  const std::shared_ptr<LaneMemory> memory_;
+  uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
+  uint64_t reserved_bytes_ = 0;  // of these, not allocated yet
   absl::Status refused_memory_;  // for a lane that a peer opened
   bool idle_ = false;            // the last Poll moved nothing
 };

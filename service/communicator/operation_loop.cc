@@ -1,6 +1,7 @@
 #include "service/communicator/operation_loop.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "service/communicator/scalar.h"
 
@@ -10,23 +11,39 @@ namespace {
 // Small operations that one communicator may finish before the others get their turn.
 constexpr int kOperationsPerTurn = 8;
 
+std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
+                                       const Strategy& strategy) {
+  return std::make_unique<Executor>(device, lanes, strategy.lanes,
+                                    static_cast<int>(strategy.channels.size()));
+}
+
 }  // namespace
 
 OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
                              const Strategy& strategy, std::span<const LocalRank> ranks)
-    : order_(*parts.order),
-      lanes_(*parts.lanes),
-      executor_(*parts.device, *parts.lanes, strategy.lanes,
-                static_cast<int>(strategy.channels.size())),
-      plans_(std::move(layout), strategy, self),
+    : device_(*parts.device),
+      order_(*parts.order),
+      change_(*parts.change),
+      lanes_(parts.lanes),
       self_(self),
       strategy_(strategy),
+      executor_(MakeExecutor(device_, *parts.lanes, strategy)),
+      plans_(std::make_unique<PlanCache>(std::move(layout), strategy, self)),
       ranks_(ranks),
       calls_(ranks.size()),
       memory_(ranks.size()) {}
 
+void OperationLoop::GoOver(const Strategy& strategy, LaneSet& lanes) {
+  MCCS_CHECK(!running() && quiescent());
+  strategy_ = strategy;
+  lanes_ = &lanes;
+  executor_ = MakeExecutor(device_, lanes, strategy);
+  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
+  plan_.reset();
+}
+
 absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
-  return EstimateCallUs(call, plans_,
+  return EstimateCallUs(call, *plans_,
                         {.self = self_,
                          .slot_bytes = strategy_.lanes.slot_bytes,
                          .parameters = strategy_.algorithms.costs});
@@ -35,19 +52,21 @@ absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
 absl::StatusOr<bool> OperationLoop::Poll() {
   bool moved = false;
   for (int i = 0; i < kOperationsPerTurn; ++i) {
-    if (!executor_.running()) {
+    if (!executor_->running()) {
+      // All that is behind the boundary runs under the other strategy: who owns us goes over first.
+      if (change_.Due(completed_)) return moved;
       MCCS_ASSIGN_OR_RETURN(bool started, TryStart());
       if (!started) return moved;
     }
-    auto progress = executor_.Poll();
+    auto progress = executor_->Poll();
     if (!progress.ok()) {
-      if (auto tag = executor_.foreign_tag(); tag.has_value()) {
+      if (auto tag = executor_->foreign_tag(); tag.has_value()) {
         return Mismatch(ranks_.front().rank, signature_, "another host", FromTag(*tag));
       }
       return progress.status();
     }
     moved |= *progress;
-    if (executor_.running()) {
+    if (executor_->running()) {
       if (!*progress) MCCS_RETURN_IF_ERROR(CheckOtherLanes());
       return moved;
     }
@@ -77,7 +96,8 @@ absl::StatusOr<bool> OperationLoop::TryStart() {
 
 absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   MCCS_ASSIGN_OR_RETURN(const Reached reached, LookAt(key));
-  if (reached == Reached::kReady && order_.Allows(completed_ + 1, key)) {
+  if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
+      change_.Allows(completed_ + 1)) {
     MCCS_RETURN_IF_ERROR(Start(key));
     return true;
   }
@@ -144,7 +164,7 @@ absl::Status OperationLoop::Start(uint64_t key) {
     with_options_ = {with_options_.calls + 1, signature_.number, call.options};
   }
   order_.Started(signature_.number, key);
-  MCCS_RETURN_IF_ERROR(executor_.Start(binding_));
+  MCCS_RETURN_IF_ERROR(executor_->Start(binding_));
   state_ = LoopState::kRunning;
   return absl::OkStatus();
 }
@@ -154,14 +174,14 @@ absl::Status OperationLoop::Start(uint64_t key) {
 absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
-  const int ranks = plans_.layout().rank_count();
+  const int ranks = plans_->layout().rank_count();
   binding_.bytes = call.count * SizeOf(call.type);
   PlanKey key{.kind = call.kind,
-              .algorithm = plans_.AlgorithmFor(call.kind, binding_.bytes),
+              .algorithm = plans_->AlgorithmFor(call.kind, binding_.bytes),
               .root = call.root,
               .scaled = factors || (average && IsFloat(call.type))};
   key.scaled &= Reduces(call.kind);
-  MCCS_ASSIGN_OR_RETURN(plan_, plans_.GetOrBuild(key));
+  MCCS_ASSIGN_OR_RETURN(plan_, plans_->GetOrBuild(key));
   binding_.plan = plan_.get();
   geometry_.emplace(*binding_.plan, call.type, call.count, strategy_.lanes.slot_bytes);
   binding_.geometry = &*geometry_;
@@ -218,14 +238,14 @@ OperationLoop::Outlook OperationLoop::Look() const {
     }
     return outlook;
   };
-  Outlook outlook = called(executor_.running() ? key_ : kPosted);
+  Outlook outlook = called(executor_->running() ? key_ : kPosted);
   if (!outlook.call.empty()) return outlook;
   const auto captured = NextCaptured(0);
   return captured.ok() && *captured != 0 ? called(*captured) : outlook;
 }
 
 absl::Status OperationLoop::CheckOtherLanes() const {
-  const std::optional<OperationSignature> other = lanes_.CallBeside(signature_);
+  const std::optional<OperationSignature> other = lanes_->CallBeside(signature_);
   if (!other.has_value()) return absl::OkStatus();
   return Mismatch(ranks_.front().rank, signature_, "another host", *other);
 }

@@ -20,6 +20,7 @@
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/plan_cache.h"
 #include "service/communicator/rank_port.h"
+#include "service/communicator/strategy_change.h"
 #include "service/executor/executor.h"
 
 namespace mccs {
@@ -36,12 +37,17 @@ class OperationLoop {
  public:
   struct Parts {
     Device* device;
-    LaneSet* lanes;
+    LaneSet* lanes;  // of the first strategy
     DecidedOrder* order;
+    StrategyChange* change;
   };
   // `ranks` by LocalIndex; they and the parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
                 std::span<const LocalRank> ranks);
+
+  // From the next operation on. REQUIRES: none runs, and quiescent(). LIFETIME: `lanes`, until the
+  // next call or the loop's end.
+  void GoOver(const Strategy& strategy, LaneSet& lanes);
 
   // Moves operations on: at most a few small ones per call, so that communicators take turns. True
   // when anything moved. An error ends the communicator: calls that do not fit together
@@ -69,8 +75,10 @@ class OperationLoop {
   // matters.
   bool wants_more() const { return state_ != LoopState::kIdle; }
   // No memory of a tenant is in the device's or a lane's hands.
-  bool quiescent() const { return executor_.quiescent(); }
-  bool running() const { return executor_.running(); }
+  bool quiescent() const { return executor_->quiescent(); }
+  bool running() const { return executor_->running(); }
+  // The last operation that was started.
+  uint64_t started() const { return completed_ + (running() ? 1 : 0); }
 
  private:
   // How far the local ranks are with one collective that could be next.
@@ -90,12 +98,14 @@ class OperationLoop {
   absl::Status Mismatch(Rank rank, const OperationSignature& theirs, const std::string& whose,
                         const OperationSignature& other) const;
 
+  Device& device_;
   DecidedOrder& order_;
-  const LaneSet& lanes_;
-  Executor executor_;
-  PlanCache plans_;
+  StrategyChange& change_;
+  LaneSet* lanes_;
   const HostIndex self_;
-  const Strategy strategy_;
+  Strategy strategy_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<PlanCache> plans_;
   std::span<const LocalRank> ranks_;
   LoopState state_ = LoopState::kIdle;
   uint64_t completed_ = 0;

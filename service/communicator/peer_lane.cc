@@ -13,6 +13,8 @@ namespace {
 
 constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 constexpr int64_t kDialAgainNs = 50 * kNsPerMs;
+// A lane that works on its old connection is in no hurry.
+constexpr int64_t kMoveAgainNs = kNsPerSec;
 
 absl::Status Named(const absl::Status& lane, ChannelId channel, const Endpoint& peer) {
   return absl::Status(lane.code(), absl::StrCat("lane of channel ", channel.value(), " with host ",
@@ -46,11 +48,56 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
   StartDial();
 }
 
+void OutgoingLane::MoveTo(uint16_t source_port) {
+  move_dial_.reset();
+  move_to_.reset();
+  cannot_move_ = absl::OkStatus();
+  if (source_port == options_.connect.source_port || excused_) return;
+  move_to_ = source_port;
+  move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+}
+
+DialOptions OutgoingLane::OptionsOfMove() const {
+  DialOptions options = options_;
+  options.connect.source_port = *move_to_;
+  return options;
+}
+
+// True when the lane has come to its new port.
+bool OutgoingLane::PollMove() {
+  const MonotonicNs now = access_.clock->Now();
+  if (move_dial_ == nullptr) {
+    if (now < move_again_at_) return false;
+    move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+  }
+  auto connection = move_dial_->Poll();
+  if (!connection.ok()) {
+    cannot_move_ = connection.status();
+    move_dial_.reset();
+    move_again_at_ = now + kMoveAgainNs;
+    return false;
+  }
+  if (*connection == nullptr) return false;
+  move_dial_.reset();
+  options_ = OptionsOfMove();
+  move_to_.reset();
+  dial_.reset();
+  Take(std::move(*connection));
+  return true;
+}
+
+void OutgoingLane::Take(std::unique_ptr<Connection> connection) {
+  lane_->Attach(std::move(connection));
+  attached_ = true;
+  patience_.Reset();
+}
+
 absl::Status OutgoingLane::Poll(bool* moved) {
   if (dial_ != nullptr) {
     MCCS_ASSIGN_OR_RETURN(const bool came, PollDial());
     *moved |= came;
   }
+  if (move_to_.has_value()) *moved |= PollMove();
   if (attached_) *moved |= lane_->Poll();
   if (excused_) return absl::OkStatus();
   const absl::Status status = Trouble();
@@ -80,22 +127,27 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
   }
   if (*connection == nullptr) return false;
   dial_.reset();
-  lane_->Attach(std::move(*connection));
-  attached_ = true;
-  patience_.Reset();
+  Take(std::move(*connection));
   return true;
 }
 
 void OutgoingLane::Excuse() {
   excused_ = true;
   dial_.reset();
+  move_dial_.reset();
+  move_to_.reset();
   patience_.Reset();
 }
 
 MonotonicNs OutgoingLane::NextDeadline() const {
+  MonotonicNs next = kNever;
+  if (move_to_.has_value()) next = move_dial_ != nullptr ? move_dial_->deadline() : move_again_at_;
   // A first dial has its own patience, what comes after it the lane's.
-  if (!patience_.waiting()) return !attached_ && dial_ != nullptr ? dial_->deadline() : kNever;
-  return dial_ != nullptr ? patience_.deadline() : std::min(patience_.deadline(), dial_again_at_);
+  if (!patience_.waiting()) {
+    return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
+  }
+  next = std::min(next, patience_.deadline());
+  return dial_ != nullptr ? next : std::min(next, dial_again_at_);
 }
 
 std::string OutgoingLane::Describe() const {
@@ -112,7 +164,14 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
           .remote = ToString(lane_->remote()),
           .payload_bytes = counters.payload_bytes,
           .reconnects = counters.reconnects,
-          .state = status.ok() ? "up" : std::string(status.message())};
+          .state = DescribeState(status)};
+}
+
+std::string OutgoingLane::DescribeState(const absl::Status& status) const {
+  if (!status.ok()) return std::string(status.message());
+  if (cannot_move_.ok() || !move_to_.has_value()) return "up";
+  return absl::StrCat("up, cannot move to source port ", *move_to_, ": ",
+                      std::string(cannot_move_.message()));
 }
 
 // ---- Into this host -----------------------------------------------------------------------------

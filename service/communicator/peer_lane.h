@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -57,6 +58,10 @@ class OutgoingLane {
   ChannelId channel() const { return options_.preamble.channel; }
   HostIndex peer() const { return options_.preamble.to_host; }
 
+  // The lane goes over to a connection from another source port as soon as that is there. Until
+  // then it works, and is restored, as before; what does not work out is tried again.
+  void MoveTo(uint16_t source_port);
+
   // Moves bytes and connections; sets `moved` when any moved. An error: the first connection did
   // not come about, the lane cannot be restored, or the peer broke the protocol.
   absl::Status Poll(bool* moved);
@@ -76,16 +81,24 @@ class OutgoingLane {
  private:
   // True when a connection came.
   absl::StatusOr<bool> PollDial();
+  bool PollMove();
+  void Take(std::unique_ptr<Connection> connection);
+  DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK while it has, or its first one is on the way.
   absl::Status Trouble() const;
+  std::string DescribeState(const absl::Status& status) const;
   void StartDial() { dial_ = std::make_unique<Dial>(access_, options_); }
 
   const PeerAccess access_;
-  const DialOptions options_;
+  DialOptions options_;  // of connections that worked, or of the first one
   const FirstDial first_;
   absl::Status first_failure_;  // of kPatient
   std::unique_ptr<SendLane> lane_;
   std::unique_ptr<Dial> dial_;
+  std::optional<uint16_t> move_to_;  // a source port to which the lane has not come yet
+  std::unique_ptr<Dial> move_dial_;  // from there, beside what keeps the lane working
+  MonotonicNs move_again_at_ = 0;
+  absl::Status cannot_move_;  // why the last try failed
   bool attached_ = false;
   bool excused_ = false;
   LanePatience patience_;

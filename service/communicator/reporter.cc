@@ -27,7 +27,8 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
-       .held_up = held_up});
+       .held_up = held_up,
+       .change_trouble = change_trouble_});
 }
 
 void Reporter::Poll(const WorkDone& work, const std::string& held_up) {

@@ -28,6 +28,10 @@ class Reporter {
   Reporter(const CommunicatorEnvironment& environment, const Formation& formation)
       : env_(environment), formation_(formation) {}
 
+  // Why the controller's last proposal did not come into force: part of reports from here on.
+  void SetChangeTrouble(const std::string& why) { change_trouble_ = why; }
+  const std::string& change_trouble() const { return change_trouble_; }
+
   // Reports at once. A communicator that never had a strategy is nobody's business.
   // `held_up`: who waits for whom, where an operation does not get on.
   void Report(const WorkDone& work, const absl::Status& failure, const std::string& held_up = "");
@@ -44,6 +48,7 @@ class Reporter {
   const Formation& formation_;
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
+  std::string change_trouble_;
 };
 
 }  // namespace mccs

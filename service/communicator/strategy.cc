@@ -36,6 +36,9 @@ uint64_t PeerBytes(const Strategy& strategy) {
 }  // namespace
 
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
+  if (strategy.epoch == Epoch(0)) {
+    return absl::InvalidArgumentError("strategy: epoch 0; they begin with 1");
+  }
   if (strategy.channels.empty() || strategy.channels.size() > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: ", strategy.channels.size(),
                                                    " channels; 1 to ", kMaxChannels, " work"));
@@ -68,6 +71,17 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
     if (absl::Status s = ValidateChannel(strategy.channels[i], i, hosts); !s.ok()) return s;
   }
   return absl::OkStatus();
+}
+
+bool DifferInPortsAlone(const Strategy& one, const Strategy& other) {
+  Strategy moved = other;
+  moved.epoch = one.epoch;
+  moved.origin = one.origin;
+  if (moved.channels.size() != one.channels.size()) return false;
+  for (size_t i = 0; i < moved.channels.size(); ++i) {
+    moved.channels[i].source_ports = one.channels[i].source_ports;
+  }
+  return moved == one;
 }
 
 ChannelOrders OrdersOf(const Strategy& strategy) {

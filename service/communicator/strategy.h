@@ -21,6 +21,8 @@ struct ChannelStrategy {
   std::vector<HostIndex> ring;
   // source_ports[i]: lane from ring[i] to the host after it; 0: the system's choice. Empty: all 0.
   std::vector<uint16_t> source_ports;
+
+  friend bool operator==(const ChannelStrategy&, const ChannelStrategy&) = default;
 };
 
 struct Strategy {
@@ -30,6 +32,8 @@ struct Strategy {
   uint32_t skew = 1;  // IssueOrder
   ChoiceParameters algorithms;
   std::string origin;  // who chose it, for people: "locality_ring", "daemon default"
+
+  friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
 inline constexpr int kMaxChannels = 32;
@@ -47,6 +51,9 @@ inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 // ring that is no permutation, ports that do not match, shapes out of range, costs or rules that
 // ValidateChoice refuses. A strategy from outside this process is checked before it is used.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
+
+// Whether moving the lanes makes one out of the other: all that operations follow is the same.
+bool DifferInPortsAlone(const Strategy& one, const Strategy& other);
 
 ChannelOrders OrdersOf(const Strategy& strategy);
 

@@ -44,6 +44,8 @@ using SliceTag = std::array<std::byte, 32>;
 struct LaneShape {
   uint32_t slots = 0;       // ≥ 2
   uint32_t slot_bytes = 0;  // payload of one slice at most
+
+  friend bool operator==(const LaneShape&, const LaneShape&) = default;
 };
 
 struct ConstMemRef {

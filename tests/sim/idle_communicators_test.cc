@@ -270,10 +270,11 @@ TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
   ASSERT_TRUE(job.Begin());
   world.RunFor(50 * kNsPerMs);
   ASSERT_FALSE(job.Formed());
-  Strategy strategy{
-      .channels = {}, .lanes = {.slots = 4, .slot_bytes = 16u << 10}, .origin = "the test"};
+  Strategy strategy;
+  strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+  strategy.origin = "the test";
   strategy.channels.push_back({.ring = {HostIndex(1), HostIndex(0)}, .source_ports = {}});
-  controller.proposal = strategy;
+  controller.proposals.push_back({controller.announced.back(), strategy});
   world.host(0).daemon().Poll(/*woken=*/true);  // as when the agent rings
   EXPECT_TRUE(world.RunUntil([&] { return job.Formed(); }, 20 * kNsPerMs));
   EXPECT_TRUE(world.host(0).log().Contains("strategy the test"));

@@ -49,19 +49,24 @@ class SimLog final : public Log {
   void Write(LogLevel level, std::string_view line) override;
 };
 
-// A controller that proposes nothing unless it is told to, and remembers what each communicator
-// reported last.
+// A controller that proposes what the test hands it, and remembers what each communicator reported
+// last.
 class SimController final : public ControllerLink {
  public:
   bool waited_for = false;  // for a proposal
-  std::optional<Strategy> proposal;
   std::vector<CommId> announced;
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
+  std::deque<Proposal> proposals;
 
   bool connected() const override { return waited_for; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
-  std::optional<Strategy> TakeProposal(CommId) override { return proposal; }
+  std::optional<Proposal> TakeProposal() override {
+    if (proposals.empty()) return std::nullopt;
+    Proposal next = std::move(proposals.front());
+    proposals.pop_front();
+    return next;
+  }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };

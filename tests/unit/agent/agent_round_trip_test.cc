@@ -148,18 +148,20 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   EXPECT_GE(wakes, 1) << "the engine hears that the controller is there";
 
   agent->Announce(Info());
-  std::optional<Strategy> proposal;
-  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal(kId)).has_value(); }));
+  std::optional<Proposal> proposal;
+  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal()).has_value(); }));
   EXPECT_GT(agent.wakes(), wakes);
-  EXPECT_EQ(proposal->origin, "locality_ring");
-  EXPECT_EQ(proposal->epoch, Epoch(2));
+  EXPECT_EQ(proposal->strategy.origin, "locality_ring");
+  EXPECT_EQ(proposal->strategy.epoch, Epoch(2));
   // h0's place is not known: it stands before all racks.
-  EXPECT_EQ(proposal->channels[0].ring, (std::vector<HostIndex>{HostIndex(1), HostIndex(0)}));
-  ASSERT_EQ(proposal->channels[0].source_ports.size(), 2u);
-  EXPECT_NE(proposal->channels[0].source_ports[0], proposal->channels[0].source_ports[1]);
-  EXPECT_FALSE(agent->TakeProposal(kId).has_value());
+  EXPECT_EQ(proposal->strategy.channels[0].ring,
+            (std::vector<HostIndex>{HostIndex(1), HostIndex(0)}));
+  ASSERT_EQ(proposal->strategy.channels[0].source_ports.size(), 2u);
+  EXPECT_NE(proposal->strategy.channels[0].source_ports[0],
+            proposal->strategy.channels[0].source_ports[1]);
+  EXPECT_FALSE(agent->TakeProposal().has_value());
 
-  agent->Report(Stats(proposal->epoch));
+  agent->Report(Stats(proposal->strategy.epoch));
   ASSERT_TRUE(Eventually([&] { return controller.Describe()->summary().operations() == 5; }));
   const control::CommunicatorDetail detail = *controller.Describe();
   EXPECT_EQ(detail.summary().strategy(), "locality_ring");
@@ -202,9 +204,9 @@ TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
   TestAgent agent(address, "h1");
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   agent->Announce(Info());
-  std::optional<Strategy> proposal;
-  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal(kId)).has_value(); }));
-  agent->Report(Stats(proposal->epoch));
+  std::optional<Proposal> proposal;
+  ASSERT_TRUE(Eventually([&] { return (proposal = agent->TakeProposal()).has_value(); }));
+  agent->Report(Stats(proposal->strategy.epoch));
 
   first.reset();
   ASSERT_TRUE(Eventually([&] { return !agent->connected(); }));
@@ -219,7 +221,7 @@ TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
     return detail.ok() && detail->summary().operations() == 5;
   }));
   EXPECT_EQ(second->Describe()->summary().strategy(), "locality_ring");
-  EXPECT_FALSE(agent->TakeProposal(kId).has_value()) << "what runs is not proposed again";
+  EXPECT_FALSE(agent->TakeProposal().has_value()) << "what runs is not proposed again";
 }
 
 TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {
@@ -257,7 +259,7 @@ TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
       agent->Announce(Info());
       agent->Report(Stats(Epoch(1)));
       EXPECT_FALSE(agent->connected());
-      EXPECT_FALSE(agent->TakeProposal(kId).has_value());
+      EXPECT_FALSE(agent->TakeProposal().has_value());
     }
     agent->Ended(kId, "destroyed");
   }

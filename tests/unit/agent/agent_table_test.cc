@@ -118,18 +118,18 @@ TEST(AgentTable, OneThatWaitsForItsStrategyIsAnnouncedAgainSoThatItIsAnswered) {
 TEST(AgentTable, AProposalIsTakenOnceAndTheNewestWins) {
   AgentTable table;
   table.Announce(Info());
-  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+  EXPECT_FALSE(table.TakeProposal().has_value());
   EXPECT_TRUE(table.Propose(Proposal(2)).ok());
   EXPECT_TRUE(table.Propose(Proposal(3)).ok());
-  EXPECT_EQ(table.TakeProposal(kId)->epoch, Epoch(3));
-  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+  EXPECT_EQ(table.TakeProposal()->strategy.epoch, Epoch(3));
+  EXPECT_FALSE(table.TakeProposal().has_value());
 }
 
 TEST(AgentTable, WhatWasTakenAndRunsIsWhatANewStreamHears) {
   AgentTable table;
   table.Announce(Info());
   ASSERT_TRUE(table.Propose(Proposal(2)).ok());
-  table.TakeProposal(kId);
+  table.TakeProposal();
   table.Report(Stats(2));
   EXPECT_EQ(table.Registration()[0].strategy().epoch(), 2u);
 }
@@ -141,7 +141,7 @@ TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
   agent::Propose bad = Proposal(2);
   bad.mutable_strategy()->mutable_channels(0)->set_ring(0, 5);
   EXPECT_EQ(table.Propose(bad).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_FALSE(table.TakeProposal(kId).has_value());
+  EXPECT_FALSE(table.TakeProposal().has_value());
   table.Ended(kId, "destroyed");
   EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
 }

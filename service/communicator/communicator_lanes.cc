@@ -1,0 +1,141 @@
+#include "service/communicator/communicator_lanes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+absl::StatusOr<std::unique_ptr<LaneSet>> MakeCollectives(LaneSetOptions options) {
+  options.messages = false;
+  return LaneSet::Make(options);
+}
+
+absl::StatusOr<std::unique_ptr<LaneSet>> MakeMessages(LaneSetOptions options) {
+  options.messages = true;
+  options.strategy.epoch = kMessagesEpoch;
+  options.strategy.channels.clear();
+  return LaneSet::Make(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
+    const LaneSetOptions& options) {
+  std::unique_ptr<CommunicatorLanes> lanes(new CommunicatorLanes(options));
+  lanes->options_.memory = std::make_shared<LaneMemory>();
+  lanes->current_epoch_ = options.strategy.epoch;
+  MCCS_ASSIGN_OR_RETURN(lanes->messages_, MakeMessages(lanes->options_));
+  MCCS_ASSIGN_OR_RETURN(lanes->current_, MakeCollectives(lanes->options_));
+  return lanes;
+}
+
+// ---- A change of strategy -----------------------------------------------------------------------
+
+absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
+  MCCS_CHECK(next_ == nullptr && old_ == nullptr);
+  options_.strategy = strategy;
+  options_.memory->allowed = 2 * kMaxLaneMemoryBytes;  // as long as there are two of them
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<LaneSet> next, MakeCollectives(options_));
+  // Once it is in use, an operation that finds no memory would end the communicator.
+  MCCS_RETURN_IF_ERROR(next->ReserveStaging());
+  next_ = std::move(next);
+  for (const HostIndex host : excused_) next_->Excuse(host);
+  next_epoch_ = strategy.epoch;
+  next_status_ = absl::OkStatus();
+  return absl::OkStatus();
+}
+
+void CommunicatorLanes::DropNext() {
+  next_.reset();
+  options_.memory->allowed = kMaxLaneMemoryBytes;
+}
+
+void CommunicatorLanes::Adopt() {
+  MCCS_CHECK(next_ != nullptr && old_ == nullptr);
+  old_ = std::exchange(current_, std::exchange(next_, nullptr));
+  old_epoch_ = std::exchange(current_epoch_, next_epoch_);
+  old_drained_ = false;
+}
+
+bool CommunicatorLanes::OldDrained() {
+  if (old_drained_ || !old_->drained()) return old_drained_;
+  old_drained_ = true;
+  for (int h = 0; h < static_cast<int>(options_.hosts.size()); ++h) old_->Excuse(HostIndex(h));
+  return true;
+}
+
+void CommunicatorLanes::CloseOld() {
+  old_.reset();
+  options_.memory->allowed = kMaxLaneMemoryBytes;
+}
+
+// ---- Turns of the engine ------------------------------------------------------------------------
+
+LaneSet* CommunicatorLanes::Find(Epoch epoch) {
+  if (epoch == kMessagesEpoch) return messages_.get();
+  if (epoch == current_epoch_) return current_.get();
+  if (next_ != nullptr && epoch == next_epoch_) return next_.get();
+  return old_ != nullptr && epoch == old_epoch_ ? old_.get() : nullptr;
+}
+
+void CommunicatorLanes::Accept(const Preamble& preamble, std::unique_ptr<Connection> connection) {
+  if (LaneSet* set = Find(preamble.epoch)) set->Accept(preamble, std::move(connection));
+}
+
+bool CommunicatorLanes::MayComeToBe(Epoch epoch) const {
+  return epoch > current_epoch_ && (next_ == nullptr || epoch > next_epoch_);
+}
+
+absl::StatusOr<bool> CommunicatorLanes::Poll() {
+  bool moved = false;
+  absl::Status in_use;
+  for (LaneSet* set : {messages_.get(), current_.get(), old_.get()}) {
+    if (set == nullptr) continue;
+    const absl::StatusOr<bool> set_moved = set->Poll();  // each, also behind one that is broken
+    in_use.Update(set_moved.status());
+    moved |= set_moved.ok() && *set_moved;
+  }
+  if (next_ != nullptr && next_status_.ok()) {
+    const absl::StatusOr<bool> next_moved = next_->Poll();
+    next_status_ = next_moved.status();
+    moved |= !next_moved.ok() || *next_moved;
+  }
+  if (!in_use.ok()) return in_use;
+  return moved;
+}
+
+bool CommunicatorLanes::drained() const {
+  return messages_->drained() && current_->drained() && (old_ == nullptr || old_->drained());
+}
+
+void CommunicatorLanes::Excuse(HostIndex host) {
+  excused_.push_back(host);
+  for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
+    if (set != nullptr) set->Excuse(host);
+  }
+}
+
+bool CommunicatorLanes::GiveBackMemory() {
+  if (next_ != nullptr || old_ != nullptr) return false;
+  const bool messages = messages_->GiveBackMemory();
+  return current_->GiveBackMemory() && messages;
+}
+
+MonotonicNs CommunicatorLanes::NextDeadline() const {
+  MonotonicNs next = std::min(messages_->NextDeadline(), current_->NextDeadline());
+  if (next_ != nullptr && next_status_.ok()) next = std::min(next, next_->NextDeadline());
+  return old_ != nullptr ? std::min(next, old_->NextDeadline()) : next;
+}
+
+std::vector<CommunicatorStats::Lane> CommunicatorLanes::Stats() const {
+  std::vector<CommunicatorStats::Lane> stats = current_->Stats();
+  std::ranges::move(messages_->Stats(), std::back_inserter(stats));
+  return stats;
+}
+
+}  // namespace mccs

@@ -1,0 +1,89 @@
+// All lanes of one communicator: those for messages, which no strategy's change touches, and those
+// of the collectives' channels, one set for each epoch that is in use.
+//
+//          OpenNext          Adopt              the next Adopt       CloseOld
+//   (none) ────────► next ─────────► current ───────────────► old ──────────► (gone)
+//                      │ DropNext
+//                      ▼
+//                   (gone)
+//
+// OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
+#ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
+#define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "service/communicator/lane_set.h"
+
+namespace mccs {
+
+// The lanes for messages, in a connection's preamble: strategies have epochs from 1 on.
+inline constexpr Epoch kMessagesEpoch{0};
+
+class CommunicatorLanes {
+ public:
+  // Starts to open the lanes of `options.strategy`. kResourceExhausted: no memory.
+  static absl::StatusOr<std::unique_ptr<CommunicatorLanes>> Make(const LaneSetOptions& options);
+
+  // LIFETIME: until the CloseOld behind the next Adopt.
+  LaneSet& current() { return *current_; }
+  const LaneSet& current() const { return *current_; }
+  LaneSet& messages() { return *messages_; }
+
+  // ---- A change of strategy ----
+
+  // Starts to open lanes beside those in use. REQUIRES: no next, no old ones.
+  // kResourceExhausted: no memory for both.
+  absl::Status OpenNext(const Strategy& strategy);
+  bool has_next() const { return next_ != nullptr; }
+  bool next_ready() const { return next_->ready(); }
+  // Why the next ones cannot open; OK as long as they may.
+  const absl::Status& next_status() const { return next_status_; }
+  void DropNext();
+  // The next ones are the current ones from here on. REQUIRES: next_ready().
+  void Adopt();
+  bool has_old() const { return old_ != nullptr; }
+  // All that the old ones carried has arrived, here and at their other ends. From then on their
+  // ends are no loss.
+  bool OldDrained();
+  void CloseOld();
+
+  // ---- Turns of the engine ----
+
+  // An authenticated stream that a peer opened for one of our lanes. Closed when it names none.
+  void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
+  // Whether lanes of this epoch may come to be here later: their peer has heard of it before us.
+  bool MayComeToBe(Epoch epoch) const;
+  // True when anything moved. An error: of lanes that are in use.
+  absl::StatusOr<bool> Poll();
+  // As LaneSet's, for all that are in use.
+  bool drained() const;
+  void Excuse(HostIndex host);
+  bool GiveBackMemory();
+  MonotonicNs NextDeadline() const;
+  std::vector<CommunicatorStats::Lane> Stats() const;
+
+ private:
+  explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}
+  LaneSet* Find(Epoch epoch);
+
+  LaneSetOptions options_;  // of all sets, but for the strategy
+  Epoch current_epoch_;
+  Epoch next_epoch_;
+  Epoch old_epoch_;
+  std::vector<HostIndex> excused_;
+  std::unique_ptr<LaneSet> messages_;
+  std::unique_ptr<LaneSet> current_;
+  std::unique_ptr<LaneSet> next_;
+  std::unique_ptr<LaneSet> old_;
+  bool old_drained_ = false;
+  absl::Status next_status_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_

@@ -1,0 +1,394 @@
+// Running communicators go over to other strategies: production daemons over a simulated clock and
+// network, in one thread.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "service/communicator/change_leader.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr uint64_t kSeeds = 150;
+constexpr uint64_t kElements = 60'000;
+
+// The controller's part: of the job that runs in the world alone.
+class Changes {
+ public:
+  explicit Changes(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
+
+  CommId id() const { return world_.host(0).controller().announced.front(); }
+  uint64_t epoch_of(int host) const {
+    return world_.host(host).controller().reports.at(id()).epoch.value();
+  }
+  const std::string& trouble() const {
+    return world_.host(0).controller().reports.at(id()).change_trouble;
+  }
+  bool AllAt(uint64_t epoch) const {
+    for (int h = 0; h < hosts_; ++h) {
+      if (epoch_of(h) != epoch) return false;
+    }
+    return true;
+  }
+  void Propose(const Strategy& strategy) {
+    world_.host(0).controller().proposals.push_back({id(), strategy});
+  }
+  // Rings in any order, of any number of channels, lanes of another shape.
+  Strategy Random(uint64_t epoch, std::mt19937_64& random) const {
+    Strategy strategy = InOrder(epoch);
+    strategy.channels.resize(1 + random() % 3, strategy.channels.front());
+    for (ChannelStrategy& channel : strategy.channels) {
+      std::shuffle(channel.ring.begin(), channel.ring.end(), random);
+    }
+    strategy.lanes.slots = 3 + static_cast<uint32_t>(random() % 3);
+    strategy.lanes.slot_bytes = (1 + static_cast<uint32_t>(random() % 2)) * (16u << 10);
+    return strategy;
+  }
+  Strategy InOrder(uint64_t epoch) const {
+    Strategy strategy;
+    strategy.epoch = Epoch(epoch);
+    strategy.channels.resize(1);
+    for (int h = 0; h < hosts_; ++h) strategy.channels[0].ring.push_back(HostIndex(h));
+    strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+    strategy.origin = "the test";
+    return strategy;
+  }
+
+ private:
+  SimWorld& world_;
+  const int hosts_;
+};
+
+TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
+  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+  SimJob job(world, {0, 1, 2}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 3);
+  Strategy reversed = changes.InOrder(2);
+  std::reverse(reversed.channels[0].ring.begin(), reversed.channels[0].ring.end());
+  changes.Propose(reversed);
+  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+  world.RunFor(kNsPerSec);  // the old lanes close
+  EXPECT_EQ(world.network().open_streams(), 2u + 3u) << "the star and one ring of lanes";
+  job.Fill(1000);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+TEST(SimStrategyChange, OneHostGoesOverByItself) {
+  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  SimJob job(world, {0, 0}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 1);
+  Strategy more = changes.InOrder(2);
+  more.channels.resize(3, more.channels.front());
+  changes.Propose(more);
+  job.Fill(1000);
+  for (int i = 0; i < 20; ++i) job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2) && job.Done(); }));
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+}
+
+// Ranks post at their own pace, so that hosts stand at different operations when the agreement
+// begins; proposals overtake each other.
+TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
+  uint64_t changed = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const int hosts = 2 + static_cast<int>(random() % 3);
+    SimWorld world({.seed = seed, .hosts = hosts, .network = {}});
+    std::vector<int> layout;
+    for (int r = 0; r < hosts + static_cast<int>(random() % 4); ++r) layout.push_back(r % hosts);
+    SimJob job(world, layout, kElements * sizeof(float));
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, hosts);
+    job.Fill(kElements);
+    const uint64_t count = 1 + random() % (kElements / layout.size());
+    constexpr int kOperations = 24;
+    std::vector<int> posted(layout.size());
+    uint64_t epoch = 1;
+    while (std::ranges::min(posted) < kOperations) {
+      const size_t rank = random() % posted.size();
+      if (posted[rank] < kOperations) {
+        job.Post(static_cast<int>(rank), OpKind::kAllReduce, count);
+        ++posted[rank];
+      }
+      if (random() % 12 == 0) changes.Propose(changes.Random(++epoch, random));
+      if (random() % 3 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    }
+    changes.Propose(changes.Random(++epoch, random));
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
+        << job.rank(0).failure() << changes.trouble();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u);
+    for (int h = 0; h < hosts; ++h) {
+      const auto& report = world.host(h).controller().reports.at(changes.id());
+      EXPECT_EQ(report.state, "active");
+    }
+    changed += epoch - 1;
+    // What was proposed last serves from here on.
+    const OpKind kind = OpKind::kAllGather;
+    job.Fill(kElements);
+    job.PostAll(kind, count);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    EXPECT_EQ(job.Wrong(kind, count), 0u);
+  }
+  EXPECT_GT(changed, 2 * kSeeds);
+}
+
+TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
+  std::mt19937_64 random(1);
+  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+  SimJob job(world, {0, 1, 2, 0}, kElements * sizeof(float));
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 3);
+  constexpr uint64_t kChanges = 1000;
+  for (uint64_t epoch = 2; epoch <= kChanges + 1; ++epoch) {
+    const uint64_t count = 1 + random() % 5000;
+    job.Fill(count);
+    changes.Propose(changes.Random(epoch, random));
+    for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, count);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
+        << "epoch " << epoch << job.rank(0).failure() << changes.trouble();
+    ASSERT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u) << "epoch " << epoch;
+  }
+  world.RunFor(kNsPerSec);
+  const auto& report = world.host(0).controller().reports.at(changes.id());
+  EXPECT_EQ(report.operations, 3 * kChanges);
+  EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size()) << "old lanes stay open";
+}
+
+// Each lane goes over by itself, in the middle of operations.
+TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, 3);
+    changes.Propose(changes.InOrder(2));
+    ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+    job.Fill(200'000);
+    for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
+    Strategy moved = changes.InOrder(2);
+    for (uint64_t epoch = 3; epoch <= 6; ++epoch) {
+      world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+      moved.epoch = Epoch(epoch);
+      moved.channels[0].source_ports.clear();
+      for (int h = 0; h < 3; ++h) {
+        moved.channels[0].source_ports.push_back(static_cast<uint16_t>(20'000 + 10 * epoch + h));
+      }
+      changes.Propose(moved);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(6); }))
+        << job.rank(0).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
+    world.RunFor(kNsPerSec);
+    for (int h = 0; h < 3; ++h) {
+      job.PostAll(OpKind::kAllReduce, 10);  // so that there is news to report
+      world.RunFor(kNsPerSec);
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
+      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(20'060 + h)));
+      EXPECT_GE(lane.reconnects, 1u);
+      EXPECT_EQ(lane.state, "up");
+    }
+  }
+}
+
+TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, 3);
+    job.Fill(200'000);
+    for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
+    changes.Propose(changes.Random(2, random));
+    for (int cut = 0; cut < 3; ++cut) {
+      world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
+      const int h = static_cast<int>(random() % 3);
+      const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes;
+      const std::string local = lanes[random() % lanes.size()].local;
+      const size_t colon = local.find(':');
+      if (colon == std::string::npos || colon + 1 == local.size()) continue;
+      world.network().CutStream(
+          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
+        << job.rank(0).failure() << changes.trouble();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
+  }
+}
+
+TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
+  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
+  SimJob job(world, {0, 1, 2}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 3);
+  Strategy parted = changes.InOrder(2);
+  std::reverse(parted.channels[0].ring.begin(), parted.channels[0].ring.end());
+  // In the ring that is in use, host 2 sends nothing to host 1, and hears nothing from it.
+  world.network().Part(world.host(2).address(), world.host(1).address());
+  changes.Propose(parted);
+  ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); },
+                             2 * ChangeLeader::kPreparePatienceNs));
+  world.network().Heal(world.host(2).address(), world.host(1).address());
+  job.Fill(1000);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+  EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+  EXPECT_TRUE(changes.AllAt(1));
+  // The next one is taken.
+  parted.epoch = Epoch(3);
+  changes.Propose(parted);
+  ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(3); })) << changes.trouble();
+  EXPECT_THAT(changes.trouble(), IsEmpty());
+}
+
+TEST(SimStrategyChange, AProposalThatCannotBeIsRefusedWithItsReason) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 2);
+  changes.Propose(changes.InOrder(1));
+  ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); }));
+  EXPECT_THAT(changes.trouble(), HasSubstr("epoch 1"));
+  Strategy bad = changes.InOrder(2);
+  bad.channels[0].ring.pop_back();
+  changes.Propose(bad);
+  ASSERT_TRUE(world.RunUntil([&] { return changes.trouble().find("ring") != std::string::npos; }));
+  EXPECT_TRUE(changes.AllAt(1));
+}
+
+// A daemon dies at any moment of the agreement: everybody hears of it, nobody waits for ever.
+TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, 3);
+    for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
+    changes.Propose(changes.Random(2, random));
+    world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
+    const int dead = static_cast<int>(random() % 3);
+    world.host(dead).Kill(world.network());
+    for (int r = 0; r < 3; ++r) {
+      if (r == dead) continue;
+      ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).failed() || job.Done(); }));
+      if (!job.Done()) {
+        EXPECT_THAT(job.rank(r).failure(), HasSubstr("is gone"));
+      }
+    }
+  }
+}
+
+// The lane works on, and is restored when it breaks, as if nobody had asked.
+TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  Changes changes(world, 2);
+  // Somebody else has it, to the same end.
+  Network& network = world.network().HostNetwork(world.host(0).address());
+  constexpr uint16_t kPort = 20'000;
+  const std::string remote =
+      world.host(0).controller().reports.at(changes.id()).lanes.front().remote;
+  const size_t colon = remote.find(':');
+  auto other = network.Connect(
+      {remote.substr(0, colon), static_cast<uint16_t>(std::stoi(remote.substr(colon + 1)))},
+      {.source_host = "", .source_port = kPort});
+  ASSERT_TRUE(other.ok());
+  Strategy moved = changes.InOrder(2);
+  moved.channels[0].source_ports = {kPort, 0};
+  changes.Propose(moved);
+  const auto lane = [&] { return world.host(0).controller().reports.at(changes.id()).lanes[0]; };
+  for (int i = 0; i < 6; ++i) {
+    job.Fill(1000);
+    job.PostAll(OpKind::kAllReduce, 1000);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+    world.RunFor(700 * kNsPerMs);
+    const std::string local = lane().local;
+    world.network().CutStream({world.host(0).address(), static_cast<uint16_t>(std::stoi(
+                                                            local.substr(local.find(':') + 1)))});
+    world.RunFor(300 * kNsPerMs);
+  }
+  EXPECT_THAT(lane().state, HasSubstr("cannot move to source port 20000"));
+  other->reset();
+  world.RunFor(3 * kNsPerSec);
+  job.PostAll(OpKind::kAllReduce, 1000);
+  world.RunFor(kNsPerSec);
+  EXPECT_THAT(lane().local, HasSubstr(":20000"));
+  EXPECT_EQ(lane().state, "up");
+}
+
+// Messages have lanes that no change touches, and wait for nobody's boundary.
+TEST(SimStrategyChange, MessagesGoOnBesideIt) {
+  for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, 3);
+    job.Fill(100'000);
+    uint64_t epoch = 1;
+    for (int round = 0; round < 6; ++round) {
+      changes.Propose(changes.Random(++epoch, random));
+      for (int r = 0; r < 3; ++r) {
+        job.Post(r, {.sends = true, .peer = (r + 1) % 3, .at = 0, .count = 50'000, .more = true});
+        job.Post(r, {.sends = false, .peer = (r + 2) % 3, .at = 0, .count = 50'000, .more = false});
+        job.Post(r, OpKind::kAllReduce, 10);
+        if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
+      }
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
+        << job.rank(0).failure() << changes.trouble();
+    for (int r = 0; r < 3; ++r) {
+      for (uint64_t i = 10; i < 50'000; i += 997) {
+        ASSERT_EQ(job.output(r, i), SimJob::InputValue((r + 2) % 3, i));
+      }
+    }
+  }
+}
+
+TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
+    SimJob job(world, {0, 1, 2}, 1 << 20);
+    ASSERT_TRUE(job.Form());
+    Changes changes(world, 3);
+    for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
+    changes.Propose(changes.Random(2, random));
+    world.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+    for (int r = 0; r < 3; ++r) {
+      job.tenant(r).Destroy(job.rank(r));
+      world.RunFor(static_cast<int64_t>(random() % 500) * kNsPerUs);
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return job.Ended(); }));
+    for (int r = 0; r < 3; ++r) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
+    for (int h = 0; h < 3; ++h) {
+      EXPECT_FALSE(world.host(h).log().Contains("out of turn"));
+      EXPECT_FALSE(world.host(h).log().Contains("nobody asked for"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mccs
