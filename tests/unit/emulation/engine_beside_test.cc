@@ -29,7 +29,8 @@ class OneQueue : public testing::Test {
 };
 
 TEST_F(OneQueue, OthersWorkGoesOnBesideIt) {
-  engine_.Enqueue(NewStream(), Watch(FenceWord(&line_), 1));
+  const auto watching = NewStream();
+  engine_.Enqueue(watching, Watch(FenceWord(&line_), 1));
   const auto other = NewStream();
   engine_.Enqueue(other, WriteWord{PlainWord(&word_), 7});
   EXPECT_EQ(Load(word_), 7u) << "there is nothing that it has to wait for";
@@ -38,6 +39,7 @@ TEST_F(OneQueue, OthersWorkGoesOnBesideIt) {
   Synchronise(engine_, other);
   EXPECT_TRUE(ran);
   wire::SignalFence(line_, 1);
+  Synchronise(engine_, watching);  // the engine looks at the line until then
 }
 
 TEST_F(OneQueue, ItsOwnStreamsLaterWorkWaitsAndHoldsUpTheQueue) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 
@@ -34,7 +35,9 @@ class GraphTest : public testing::Test {
     char name;
   };
   static void CUDA_CB Append(void* data) {
+    static std::mutex mutex;  // nodes of different branches may run at the same time
     const auto* note = static_cast<const PlainNote*>(data);
+    const std::lock_guard lock(mutex);
     note->trace->push_back(note->name);
   }
   void Run(GraphExec& exec, const std::shared_ptr<Stream>& stream) {
