@@ -65,13 +65,13 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
 
 peer::StrategyChange ChangeLeader::Begin(const Strategy& in_force, MonotonicNs now) {
   const Strategy strategy = *std::exchange(proposal_, std::nullopt);
-  const bool ports_alone = DifferInPortsAlone(in_force, strategy);
+  const bool routes_alone = DifferInRoutesAlone(in_force, strategy);
   newest_ = strategy.epoch;
   highest_ = 0;
   refused_because_.clear();
   prepare_by_ = now + kPreparePatienceNs;
-  peer::StrategyChange order = Step(ports_alone ? Stage::kIdle : Stage::kPreparing);
-  ToProto(strategy, ports_alone ? order.mutable_route() : order.mutable_prepare());
+  peer::StrategyChange order = Step(routes_alone ? Stage::kIdle : Stage::kPreparing);
+  ToProto(strategy, routes_alone ? order.mutable_route() : order.mutable_prepare());
   return order;
 }
 

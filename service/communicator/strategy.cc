@@ -1,11 +1,75 @@
 #include "service/communicator/strategy.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace mccs {
 namespace {
+
+size_t PositionOf(const ChannelStrategy& channel, HostIndex host) {
+  return static_cast<size_t>(std::find(channel.ring.begin(), channel.ring.end(), host) -
+                             channel.ring.begin());
+}
+
+// 0: no numeric address.
+int FamilyOf(const std::string& address) {
+  in6_addr parsed;
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (inet_pton(family, address.c_str(), &parsed) == 1) return family;
+  }
+  return 0;
+}
+
+absl::Status ValidateAddresses(const ChannelStrategy& channel, size_t index) {
+  if (channel.addresses.empty()) return absl::OkStatus();
+  if (channel.addresses.size() != channel.ring.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
+                                                   channel.addresses.size(), " addresses for ",
+                                                   channel.ring.size(), " hosts"));
+  }
+  for (const std::string& address : channel.addresses) {
+    if (FamilyOf(address) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("strategy: channel ", index, ": '", address, "' is no numeric address"));
+    }
+    if (FamilyOf(address) != FamilyOf(channel.addresses.front())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "strategy: channel ", index, " has addresses of IPv4 and of IPv6, which reach no other"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// REQUIRES: the ring is a permutation.
+absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
+  const int hosts = static_cast<int>(channel.ring.size());
+  const auto known = [&](HostIndex host) { return host.value() >= 0 && host.value() < hosts; };
+  std::vector<std::pair<HostIndex, HostIndex>> seen;
+  for (const LanePort& lane : channel.other_lanes) {
+    const auto refuse = [&](const std::string& why) {
+      return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, ": lane from ",
+                                                     lane.from.value(), " to ", lane.to.value(),
+                                                     " among the other lanes ", why));
+    };
+    if (!known(lane.from) || !known(lane.to) || lane.from == lane.to) {
+      return refuse(absl::StrCat("is none between two of ", hosts, " hosts"));
+    }
+    if (channel.ring[(PositionOf(channel, lane.from) + 1) % channel.ring.size()] == lane.to) {
+      return refuse("is one of the ring, which has its source ports elsewhere");
+    }
+    seen.emplace_back(lane.from, lane.to);
+  }
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: channel ", index, " names one of its other lanes twice"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int hosts) {
   std::vector<bool> seen(hosts, false);
@@ -25,7 +89,8 @@ absl::Status ValidateChannel(const ChannelStrategy& channel, size_t index, int h
                                                    channel.source_ports.size(),
                                                    " source ports for ", hosts, " lanes"));
   }
-  return absl::OkStatus();
+  if (absl::Status s = ValidateAddresses(channel, index); !s.ok()) return s;
+  return ValidateOtherLanes(channel, index);
 }
 
 // Of the lanes with one peer: slots to receive into, and staging for what goes out.
@@ -73,15 +138,34 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   return absl::OkStatus();
 }
 
-bool DifferInPortsAlone(const Strategy& one, const Strategy& other) {
+bool DifferInRoutesAlone(const Strategy& one, const Strategy& other) {
   Strategy moved = other;
   moved.epoch = one.epoch;
   moved.origin = one.origin;
   if (moved.channels.size() != one.channels.size()) return false;
   for (size_t i = 0; i < moved.channels.size(); ++i) {
     moved.channels[i].source_ports = one.channels[i].source_ports;
+    moved.channels[i].addresses = one.channels[i].addresses;
+    moved.channels[i].other_lanes = one.channels[i].other_lanes;
   }
   return moved == one;
+}
+
+LaneRoute RouteOf(const ChannelStrategy& channel, HostIndex from, HostIndex to) {
+  LaneRoute route{.source_host = AddressOn(channel, from), .target_host = AddressOn(channel, to)};
+  const size_t position = PositionOf(channel, from);
+  if (channel.ring[(position + 1) % channel.ring.size()] == to) {
+    if (!channel.source_ports.empty()) route.source_port = channel.source_ports[position];
+    return route;
+  }
+  for (const LanePort& lane : channel.other_lanes) {
+    if (lane.from == from && lane.to == to) route.source_port = lane.source_port;
+  }
+  return route;
+}
+
+std::string AddressOn(const ChannelStrategy& channel, HostIndex host) {
+  return channel.addresses.empty() ? "" : channel.addresses[PositionOf(channel, host)];
 }
 
 ChannelOrders OrdersOf(const Strategy& strategy) {

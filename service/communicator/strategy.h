@@ -16,11 +16,25 @@
 
 namespace mccs {
 
-// One channel: the order of hosts around its ring, and the source port of each lane.
+// The source port of a lane between hosts that are no neighbours on the channel's ring.
+struct LanePort {
+  HostIndex from;
+  HostIndex to;
+  uint16_t source_port = 0;
+
+  friend bool operator==(const LanePort&, const LanePort&) = default;
+};
+
+// One channel: the order of hosts around its ring, and the ways that its lanes take.
 struct ChannelStrategy {
   std::vector<HostIndex> ring;
   // source_ports[i]: lane from ring[i] to the host after it; 0: the system's choice. Empty: all 0.
   std::vector<uint16_t> source_ports;
+  // addresses[i]: numeric address of the NIC of ring[i] that all lanes of the channel leave from
+  // and arrive at, at the port of the daemon's endpoint. Empty: the daemons' own addresses.
+  std::vector<std::string> addresses = {};
+  // Of lanes between other hosts than neighbours; 0 where there is none.
+  std::vector<LanePort> other_lanes = {};
 
   friend bool operator==(const ChannelStrategy&, const ChannelStrategy&) = default;
 };
@@ -48,12 +62,26 @@ inline constexpr uint32_t kMaxSlotBytes = 16u << 20;
 inline constexpr uint64_t kMaxLaneMemoryBytes = 1u << 30;
 
 // kInvalidArgument with the field when `strategy` cannot serve a communicator of `hosts` hosts: a
-// ring that is no permutation, ports that do not match, shapes out of range, costs or rules that
-// ValidateChoice refuses. A strategy from outside this process is checked before it is used.
+// ring that is no permutation, ports or addresses that do not match, shapes out of range, costs or
+// rules that ValidateChoice refuses. A strategy from outside this process is checked before it is
+// used.
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
 // Whether moving the lanes makes one out of the other: all that operations follow is the same.
-bool DifferInPortsAlone(const Strategy& one, const Strategy& other);
+bool DifferInRoutesAlone(const Strategy& one, const Strategy& other);
+
+// What a strategy says about the connections of one lane.
+struct LaneRoute {
+  std::string source_host;   // empty: the daemon's own address
+  std::string target_host;   // likewise, the peer's
+  uint16_t source_port = 0;  // 0: the system's choice
+
+  friend bool operator==(const LaneRoute&, const LaneRoute&) = default;
+};
+// REQUIRES: both are on the ring, and differ.
+LaneRoute RouteOf(const ChannelStrategy& channel, HostIndex from, HostIndex to);
+// Of the NIC that the channel's lanes have on `host`; empty: the daemon's own.
+std::string AddressOn(const ChannelStrategy& channel, HostIndex host);
 
 ChannelOrders OrdersOf(const Strategy& strategy);
 

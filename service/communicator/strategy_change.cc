@@ -100,7 +100,7 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(Strategy routed, StrategyFromProto(order.route(), options_.hosts));
   if (phase_ != Phase::kNone || routed.epoch <= strategy_.epoch ||
-      !DifferInPortsAlone(strategy_, routed)) {
+      !DifferInRoutesAlone(strategy_, routed)) {
     return OutOfTurn("other routes");
   }
   strategy_ = std::move(routed);

@@ -10,6 +10,12 @@
 namespace mccs {
 namespace {
 
+absl::StatusOr<uint16_t> PortFromProto(uint32_t port, int channel) {
+  if (port <= std::numeric_limits<uint16_t>::max()) return static_cast<uint16_t>(port);
+  return absl::InvalidArgumentError(
+      absl::StrCat("strategy: channel ", channel, ": source port ", port, " is above 65535"));
+}
+
 absl::StatusOr<ChannelStrategy> ChannelFromProto(const strategy::ChannelStrategy& message,
                                                  int index) {
   ChannelStrategy channel;
@@ -17,11 +23,13 @@ absl::StatusOr<ChannelStrategy> ChannelFromProto(const strategy::ChannelStrategy
   for (int32_t host : message.ring()) channel.ring.push_back(HostIndex(host));
   channel.source_ports.reserve(message.source_ports_size());
   for (uint32_t port : message.source_ports()) {
-    if (port > std::numeric_limits<uint16_t>::max()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("strategy: channel ", index, ": source port ", port, " is above 65535"));
-    }
-    channel.source_ports.push_back(static_cast<uint16_t>(port));
+    MCCS_ASSIGN_OR_RETURN(channel.source_ports.emplace_back(), PortFromProto(port, index));
+  }
+  channel.addresses.assign(message.addresses().begin(), message.addresses().end());
+  for (const strategy::LanePort& lane : message.other_lanes()) {
+    MCCS_ASSIGN_OR_RETURN(const uint16_t port, PortFromProto(lane.source_port(), index));
+    channel.other_lanes.push_back(
+        {.from = HostIndex(lane.from()), .to = HostIndex(lane.to()), .source_port = port});
   }
   return channel;
 }
@@ -79,6 +87,13 @@ void ToProto(const Strategy& value, strategy::Strategy* message) {
     strategy::ChannelStrategy* out = message->add_channels();
     for (HostIndex host : channel.ring) out->add_ring(host.value());
     for (uint16_t port : channel.source_ports) out->add_source_ports(port);
+    for (const std::string& address : channel.addresses) out->add_addresses(address);
+    for (const LanePort& lane : channel.other_lanes) {
+      strategy::LanePort* port = out->add_other_lanes();
+      port->set_from(lane.from.value());
+      port->set_to(lane.to.value());
+      port->set_source_port(lane.source_port);
+    }
   }
   message->mutable_lanes()->set_slots(value.lanes.slots);
   message->mutable_lanes()->set_slot_bytes(value.lanes.slot_bytes);

@@ -15,6 +15,9 @@ Strategy TwoChannels() {
   value.epoch = Epoch(7);
   value.channels = {{{HostIndex(0), HostIndex(2), HostIndex(1)}, {49152, 0, 65535}},
                     {{HostIndex(2), HostIndex(1), HostIndex(0)}, {}}};
+  value.channels[1].addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
+  value.channels[1].other_lanes = {{HostIndex(1), HostIndex(2), 61000},
+                                   {HostIndex(0), HostIndex(1), 61001}};
   value.lanes = {.slots = 8, .slot_bytes = 1 << 20};
   value.skew = 3;
   value.algorithms.costs = {.operation_us = 1,
@@ -36,10 +39,7 @@ TEST(StrategyProto, AStrategySurvivesTheJourney) {
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ(got->epoch, sent.epoch);
   ASSERT_EQ(got->channels.size(), 2u);
-  for (size_t c = 0; c < 2; ++c) {
-    EXPECT_EQ(got->channels[c].ring, sent.channels[c].ring);
-    EXPECT_EQ(got->channels[c].source_ports, sent.channels[c].source_ports);
-  }
+  for (size_t c = 0; c < 2; ++c) EXPECT_EQ(got->channels[c], sent.channels[c]);
   EXPECT_EQ(got->lanes.slots, 8u);
   EXPECT_EQ(got->lanes.slot_bytes, 1u << 20);
   EXPECT_EQ(got->skew, 3u);
@@ -70,6 +70,9 @@ TEST(StrategyProto, APortThatIsNoneIsRefusedNotCut) {
   ToProto(TwoChannels(), &message);
   message.mutable_channels(0)->set_source_ports(0, 65536 + 80);
   EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65616"));
+  ToProto(TwoChannels(), &message);
+  message.mutable_channels(1)->mutable_other_lanes(1)->set_source_port(65536 + 81);
+  EXPECT_THAT(std::string(StrategyFromProto(message, 3).status().message()), HasSubstr("65617"));
 }
 
 TEST(StrategyProto, WithoutCostsTheDefaultsHold) {

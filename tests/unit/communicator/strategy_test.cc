@@ -52,6 +52,72 @@ TEST(ValidateStrategy, RefusesPortsThatDoNotMatchTheLanes) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("2 source ports for 3 lanes"));
 }
 
+TEST(ValidateStrategy, RefusesAddressesThatAreNone) {
+  Strategy strategy = Ring({0, 1, 2});
+  std::vector<std::string>& addresses = strategy.channels.front().addresses;
+  addresses = {"10.0.0.1", "10.0.0.2"};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("channel 0 has 2 addresses for 3 hosts"));
+  for (const char* none : {"", "h1", "10.0.0", "10.0.0.256", "10.0.0.1:7400", "fe80::1%eth0"}) {
+    addresses = {"10.0.0.1", "10.0.0.2", none};
+    EXPECT_THAT(Refusal(strategy), HasSubstr("is no numeric address")) << none;
+  }
+  addresses = {"10.0.0.1", "10.0.0.2", "fd00::3"};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("IPv4 and of IPv6"));
+  addresses = {"fd00::1", "fd00::2", "fd00::3"};
+  EXPECT_EQ(Refusal(strategy), "accepted");
+}
+
+TEST(ValidateStrategy, RefusesPortsOfOtherLanesThatThereAreNot) {
+  Strategy strategy = Ring({0, 2, 1});
+  std::vector<LanePort>& lanes = strategy.channels.front().other_lanes;
+  lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(2), HostIndex(0), 61001}};
+  EXPECT_EQ(Refusal(strategy), "accepted");
+  for (const LanePort& none : {LanePort{HostIndex(0), HostIndex(3)},
+                               {HostIndex(-1), HostIndex(2)},
+                               {HostIndex(1), HostIndex(1)}}) {
+    lanes = {none};
+    EXPECT_THAT(Refusal(strategy), HasSubstr("is none between two of 3 hosts"));
+  }
+  lanes = {{HostIndex(1), HostIndex(0), 61000}};
+  EXPECT_THAT(Refusal(strategy),
+              HasSubstr("lane from 1 to 0 among the other lanes is one of the ring"));
+  lanes = {{HostIndex(0), HostIndex(1), 61000}, {HostIndex(0), HostIndex(1), 61001}};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("twice"));
+}
+
+TEST(RouteOf, EachLaneHasItsPortAndEachHostItsAddress) {
+  ChannelStrategy channel = Ring({2, 0, 1}).channels.front();
+  EXPECT_EQ(RouteOf(channel, HostIndex(2), HostIndex(0)), LaneRoute{});
+  channel.source_ports = {61002, 61000, 61001};
+  channel.addresses = {"10.0.0.3", "10.0.0.1", "10.0.0.2"};
+  channel.other_lanes = {{HostIndex(0), HostIndex(2), 62000}};
+  EXPECT_EQ(
+      RouteOf(channel, HostIndex(2), HostIndex(0)),
+      (LaneRoute{.source_host = "10.0.0.3", .target_host = "10.0.0.1", .source_port = 61002}));
+  EXPECT_EQ(
+      RouteOf(channel, HostIndex(1), HostIndex(2)),
+      (LaneRoute{.source_host = "10.0.0.2", .target_host = "10.0.0.3", .source_port = 61001}));
+  EXPECT_EQ(
+      RouteOf(channel, HostIndex(0), HostIndex(2)),
+      (LaneRoute{.source_host = "10.0.0.1", .target_host = "10.0.0.3", .source_port = 62000}));
+  EXPECT_EQ(RouteOf(channel, HostIndex(1), HostIndex(0)),
+            (LaneRoute{.source_host = "10.0.0.2", .target_host = "10.0.0.1", .source_port = 0}));
+}
+
+TEST(DifferInRoutesAlone, AsLongAsOperationsFollowTheSame) {
+  const Strategy one = Ring({0, 1, 2});
+  Strategy other = one;
+  other.epoch = Epoch(9);
+  other.origin = "another";
+  other.channels.front().source_ports = {1, 2, 3};
+  other.channels.front().addresses = {"10.0.0.1", "10.0.0.2", "10.0.0.3"};
+  other.channels.front().other_lanes = {{HostIndex(1), HostIndex(0), 4}};
+  EXPECT_TRUE(DifferInRoutesAlone(one, other));
+  EXPECT_TRUE(DifferInRoutesAlone(other, one));
+  other.channels.front().ring = Ring({0, 2, 1}).channels.front().ring;
+  EXPECT_FALSE(DifferInRoutesAlone(one, other));
+}
+
 TEST(ValidateStrategy, RefusesShapesOutOfRange) {
   for (uint32_t slots : {0u, 1u, kMaxLaneSlots + 1, std::numeric_limits<uint32_t>::max()}) {
     Strategy strategy = Ring({0, 1, 2});
