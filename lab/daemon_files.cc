@@ -35,10 +35,14 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
 
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                             const std::string& controller_endpoint, const std::string& more) {
+  const std::string endpoint = absl::StrCat(host.address, ":", host.port);
+  const std::string listen = host.listens_everywhere ? absl::StrCat("listen: 0.0.0.0:", host.port,
+                                                                    "\nadvertise: ", endpoint)
+                                                     : absl::StrCat("listen: ", endpoint);
   return WriteFolder(paths, host.name,
                      absl::StrCat("host: ", host.name, "\n",                           //
                                   "socket: ", paths.Socket(host.name), "\n",           //
-                                  "listen: ", host.address, ":", host.port, "\n",      //
+                                  listen, "\n",                                        //
                                   "state_dir: ", paths.DaemonFolder(host.name), "\n",  //
                                   "controller: ", controller_endpoint, "\n",           //
                                   "gpus: ", host.gpus, "\n",                           //

@@ -29,6 +29,7 @@ struct LabHost {
   uint16_t port = 0;  // of its daemon; 0: the system chooses
   int32_t gpus = 1;
   std::string pod, rack;
+  bool listens_everywhere = false;  // its daemon, at all addresses: it has several NICs
 };
 
 struct DaemonState {

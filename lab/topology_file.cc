@@ -18,7 +18,8 @@ LabHost HostOf(const Topology& topology, HostId id, std::string address, uint16_
           .port = port,
           .gpus = static_cast<int32_t>(topology.host(id).gpus.size()),
           .pod = position.pod,
-          .rack = position.rack};
+          .rack = position.rack,
+          .listens_everywhere = false};
 }
 
 }  // namespace
@@ -45,6 +46,7 @@ std::vector<LabHost> FabricHostsOf(const FabricPlan& plan) {
   for (int32_t i = 0; i < static_cast<int32_t>(plan.topology.hosts().size()); ++i) {
     hosts.push_back(
         HostOf(plan.topology, HostId(i), plan.node(plan.NodeOf(HostId(i))).address, kHostPort));
+    hosts.back().listens_everywhere = plan.topology.host(HostId(i)).nics.size() > 1;
   }
   return hosts;
 }

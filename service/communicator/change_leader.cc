@@ -39,8 +39,12 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
   if (!AllHaveAnswered()) return std::nullopt;
   switch (stage_) {
     case Stage::kPreparing: {
-      peer::StrategyChange order = Step(Stage::kHolding);
-      order.set_hold(true);
+      peer::StrategyChange order = Step(routes_alone_ ? Stage::kIdle : Stage::kHolding);
+      if (routes_alone_) {
+        order.set_move(true);
+      } else {
+        order.set_hold(true);
+      }
       return order;
     }
     case Stage::kHolding: {
@@ -65,13 +69,13 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
 
 peer::StrategyChange ChangeLeader::Begin(const Strategy& in_force, MonotonicNs now) {
   const Strategy strategy = *std::exchange(proposal_, std::nullopt);
-  const bool routes_alone = DifferInRoutesAlone(in_force, strategy);
+  routes_alone_ = DifferInRoutesAlone(in_force, strategy);
   newest_ = strategy.epoch;
   highest_ = 0;
   refused_because_.clear();
   prepare_by_ = now + kPreparePatienceNs;
-  peer::StrategyChange order = Step(routes_alone ? Stage::kIdle : Stage::kPreparing);
-  ToProto(strategy, routes_alone ? order.mutable_route() : order.mutable_prepare());
+  peer::StrategyChange order = Step(Stage::kPreparing);
+  ToProto(strategy, routes_alone_ ? order.mutable_route() : order.mutable_prepare());
   return order;
 }
 

@@ -57,6 +57,7 @@ class ChangeLeader {
   std::optional<Strategy> proposal_;
   Stage stage_ = Stage::kIdle;
   Epoch newest_{0};             // that an order was given for
+  bool routes_alone_ = false;   // lanes move, nothing else changes
   std::vector<bool> answered_;  // by HostIndex, in this stage
   uint64_t highest_ = 0;        // operation that a host has started
   MonotonicNs prepare_by_ = 0;

@@ -12,7 +12,7 @@ constexpr int64_t kDialPatienceNs = 30 * kNsPerSec;
 }  // namespace
 
 Dial::Dial(const PeerAccess& access, const DialOptions& options) : access_(access) {
-  auto connection = access.network->Connect(options.to, options.connect);
+  auto connection = access.network->Connect(options.route.to, options.route.connect);
   if (!connection.ok()) {
     status_ = connection.status();
     return;

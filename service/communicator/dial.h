@@ -22,9 +22,16 @@ struct PeerAccess {
   const Clock* clock = nullptr;
 };
 
-struct DialOptions {
+// Where a stream leaves from, as far as we choose it, and where it goes.
+struct DialRoute {
   Endpoint to;
   ConnectOptions connect;
+
+  friend bool operator==(const DialRoute&, const DialRoute&) = default;
+};
+
+struct DialOptions {
+  DialRoute route;
   Preamble preamble;
   Secret secret{};
   Waker* waker = nullptr;  // of whoever polls the dial, and uses the stream

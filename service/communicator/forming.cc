@@ -24,8 +24,7 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
                           Waker& waker) {
   const std::string host(id.host, strnlen(id.host, sizeof(id.host)));
   return {.access = environment.access,
-          .dial = {.to = {host, id.port},
-                   .connect = {},
+          .dial = {.route = {.to = {host, id.port}, .connect = {}},
                    .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(id.comm_id)},
                    .secret = SecretOf(id),
                    .waker = &waker},
@@ -132,8 +131,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     formation_.star = std::make_unique<Star>(members.self, members.hosts());
   } else {
     const DialOptions dial{
-        .to = members.EndpointOf(members.leader),
-        .connect = {},
+        .route = {.to = members.EndpointOf(members.leader), .connect = {}},
         .preamble = {.purpose = ConnectionPurpose::kMember, .comm_id = formation_.id},
         .secret = secret_,
         .waker = &waker_};

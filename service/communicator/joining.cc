@@ -45,10 +45,10 @@ absl::Status Joining::PollDial() {
   const bool early =
       absl::IsUnavailable(connection.status()) || absl::IsNotFound(connection.status());
   if (!options_.keep_dialling || !early) {
-    return absl::Status(
-        connection.status().code(),
-        absl::StrCat("cannot reach the rendezvous of communicator ", FormatCommId(id_), " at ",
-                     ToString(options_.dial.to), ": ", std::string(connection.status().message())));
+    return absl::Status(connection.status().code(),
+                        absl::StrCat("cannot reach the rendezvous of communicator ",
+                                     FormatCommId(id_), " at ", ToString(options_.dial.route.to),
+                                     ": ", std::string(connection.status().message())));
   }
   dial_.reset();
   dial_again_at_ = options_.access.clock->Now() + dial_again_after_ns_;

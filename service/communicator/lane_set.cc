@@ -9,18 +9,11 @@
 #include "base/status_macros.h"
 
 namespace mccs {
-namespace {
-
-uint16_t PortOf(const ChannelStrategy& strategy, size_t position) {
-  return strategy.source_ports.empty() ? uint16_t{0} : strategy.source_ports[position];
-}
-
-}  // namespace
-
 // ---- The rings ----------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& options) {
   std::unique_ptr<LaneSet> set(new LaneSet(options));
+  MCCS_RETURN_IF_ERROR(set->CheckAddresses(options.strategy));
   const std::vector<ChannelStrategy>& channels = options.strategy.channels;
   for (size_t c = 0; c < channels.size(); ++c) {
     MCCS_RETURN_IF_ERROR(set->AddRing(ChannelId(static_cast<int>(c)), channels[c]));
@@ -30,6 +23,7 @@ absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& opt
 
 LaneSet::LaneSet(const LaneSetOptions& options)
     : options_(options),
+      channels_(options.strategy.channels),
       excused_(options.hosts.size(), false),
       memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
 
@@ -38,26 +32,41 @@ LaneSet::~LaneSet() { memory_->taken -= memory_bytes_; }
 absl::Status LaneSet::AddRing(ChannelId id, const ChannelStrategy& strategy) {
   const size_t hosts = strategy.ring.size();
   if (hosts == 1) return absl::OkStatus();
-  const size_t position = PositionIn(strategy);
+  const auto self = std::find(strategy.ring.begin(), strategy.ring.end(), options_.self);
+  const auto position = static_cast<size_t>(self - strategy.ring.begin());
   const HostIndex next = strategy.ring[(position + 1) % hosts];
   const HostIndex previous = strategy.ring[(position + hosts - 1) % hosts];
   MCCS_RETURN_IF_ERROR(FindOrMakeIncoming(id, previous).status());
-  Open(id, next, PortOf(strategy, position), FirstDial::kMustSucceed);
+  Open(id, next, FirstDial::kMustSucceed);
   ++ring_lanes_;
   return absl::OkStatus();
 }
 
-size_t LaneSet::PositionIn(const ChannelStrategy& strategy) const {
-  return static_cast<size_t>(std::find(strategy.ring.begin(), strategy.ring.end(), options_.self) -
-                             strategy.ring.begin());
+absl::Status LaneSet::CheckAddresses(const Strategy& strategy) const {
+  for (size_t c = 0; c < strategy.channels.size(); ++c) {
+    const std::string address = AddressOn(strategy.channels[c], options_.self);
+    if (address.empty() || options_.access.network->HasAddress(address)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the strategy has channel ", c, " leave from ",
+                                                   address, ", which is no address of this host"));
+  }
+  return absl::OkStatus();
 }
 
 void LaneSet::MoveTo(const Strategy& strategy) {
-  for (size_t i = 0; i < ring_lanes_; ++i) {
-    OutgoingLane& lane = *outgoing_[i];
-    const ChannelStrategy& channel = strategy.channels[static_cast<size_t>(lane.channel().value())];
-    lane.MoveTo(PortOf(channel, PositionIn(channel)));
-  }
+  channels_ = strategy.channels;
+  for (const auto& lane : outgoing_) lane->MoveTo(RouteTo(lane->channel(), lane->peer()));
+}
+
+DialRoute LaneSet::RouteTo(ChannelId channel, HostIndex peer) const {
+  DialRoute route{.to = options_.hosts[static_cast<size_t>(peer.value())],
+                  .connect = {.source_host = options_.source_host, .source_port = 0}};
+  if (channel == kMessageChannel) return route;
+  const LaneRoute chosen =
+      RouteOf(channels_[static_cast<size_t>(channel.value())], options_.self, peer);
+  route.connect.source_port = chosen.source_port;
+  if (!chosen.source_host.empty()) route.connect.source_host = chosen.source_host;
+  if (!chosen.target_host.empty()) route.to.host = chosen.target_host;
+  return route;
 }
 
 bool LaneSet::ready() const {
@@ -82,22 +91,19 @@ SendLane* LaneSet::SendTo(ChannelId channel, HostIndex peer) {
   if (auto known = outgoing_by_key_.find({channel, peer}); known != outgoing_by_key_.end()) {
     return &known->second->lane();
   }
-  return &Open(channel, peer, /*source_port=*/0, FirstDial::kPatient).lane();
+  return &Open(channel, peer, FirstDial::kPatient).lane();
 }
 
-OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, uint16_t source_port,
-                            FirstDial first) {
-  const DialOptions dial{
-      .to = options_.hosts[static_cast<size_t>(peer.value())],
-      .connect = {.source_host = options_.source_host, .source_port = source_port},
-      .preamble = {.purpose = ConnectionPurpose::kLane,
-                   .comm_id = options_.id,
-                   .epoch = options_.strategy.epoch,
-                   .channel = channel,
-                   .from_host = options_.self,
-                   .to_host = peer},
-      .secret = options_.secret,
-      .waker = options_.waker};
+OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) {
+  const DialOptions dial{.route = RouteTo(channel, peer),
+                         .preamble = {.purpose = ConnectionPurpose::kLane,
+                                      .comm_id = options_.id,
+                                      .epoch = options_.strategy.epoch,
+                                      .channel = channel,
+                                      .from_host = options_.self,
+                                      .to_host = peer},
+                         .secret = options_.secret,
+                         .waker = options_.waker};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
       options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes)));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);

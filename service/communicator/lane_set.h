@@ -62,7 +62,7 @@ struct LaneSetOptions {
 class LaneSet final : public LaneDirectory {
  public:
   // Makes the lanes of the rings and starts to open those that leave this host.
-  // kResourceExhausted: no memory.
+  // kResourceExhausted: no memory. As CheckAddresses, too.
   static absl::StatusOr<std::unique_ptr<LaneSet>> Make(const LaneSetOptions& options);
 
   // Sets aside, of the memory that the communicator may have, what the rings' plans may yet take
@@ -86,8 +86,10 @@ class LaneSet final : public LaneDirectory {
   using MessageListener = std::function<void(HostIndex from, RecvLane& lane)>;
   void SetMessageListener(MessageListener listener);
 
-  // Lanes of the rings out of this host go over to connections from the source ports of `strategy`,
-  // each when its new one is there; slices go on as they were. REQUIRES: the rings are ours.
+  // kInvalidArgument: the strategy's lanes would leave from an address that this host has not.
+  absl::Status CheckAddresses(const Strategy& strategy) const;
+  // Lanes out of this host go over to connections by the routes of `strategy`, each when its new
+  // one is there; slices go on as they were. REQUIRES: the rings are ours.
   void MoveTo(const Strategy& strategy);
 
   // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
@@ -124,16 +126,17 @@ class LaneSet final : public LaneDirectory {
 
   explicit LaneSet(const LaneSetOptions& options);
   absl::Status AddRing(ChannelId id, const ChannelStrategy& strategy);
-  size_t PositionIn(const ChannelStrategy& strategy) const;
   // Whether a lane of `channel` with `peer` may be.
   bool MayBe(ChannelId channel, HostIndex peer) const;
-  OutgoingLane& Open(ChannelId channel, HostIndex peer, uint16_t source_port, FirstDial first);
+  DialRoute RouteTo(ChannelId channel, HostIndex peer) const;
+  OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status TakeMemory(uint64_t bytes);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
 
   const LaneSetOptions options_;
+  std::vector<ChannelStrategy> channels_;  // with the routes that hold now
   // In the order in which they were made: those of the rings first, so many of each.
   std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
   std::vector<std::unique_ptr<IncomingLane>> incoming_;

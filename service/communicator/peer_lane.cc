@@ -48,22 +48,22 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
   StartDial();
 }
 
-void OutgoingLane::MoveTo(uint16_t source_port) {
+void OutgoingLane::MoveTo(const DialRoute& route) {
   move_dial_.reset();
   move_to_.reset();
   cannot_move_ = absl::OkStatus();
-  if (source_port == options_.connect.source_port || excused_) return;
-  move_to_ = source_port;
+  if (route == options_.route || excused_) return;
+  move_to_ = route;
   move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
 }
 
 DialOptions OutgoingLane::OptionsOfMove() const {
   DialOptions options = options_;
-  options.connect.source_port = *move_to_;
+  options.route = *move_to_;
   return options;
 }
 
-// True when the lane has come to its new port.
+// True when the lane has come to its new route.
 bool OutgoingLane::PollMove() {
   const MonotonicNs now = access_.clock->Now();
   if (move_dial_ == nullptr) {
@@ -107,7 +107,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved = true;  // It may have failed already, and no byte will say so.
   }
   if (absl::Status over = patience_.Check(status, now); !over.ok()) {
-    return Named(over, channel(), options_.to);
+    return Named(over, channel(), options_.route.to);
   }
   return absl::OkStatus();
 }
@@ -151,7 +151,7 @@ MonotonicNs OutgoingLane::NextDeadline() const {
 }
 
 std::string OutgoingLane::Describe() const {
-  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.to));
+  return absl::StrCat("channel ", channel().value(), " to ", ToString(options_.route.to));
 }
 
 CommunicatorStats::Lane OutgoingLane::Stats() const {
@@ -170,8 +170,9 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
 std::string OutgoingLane::DescribeState(const absl::Status& status) const {
   if (!status.ok()) return std::string(status.message());
   if (cannot_move_.ok() || !move_to_.has_value()) return "up";
-  return absl::StrCat("up, cannot move to source port ", *move_to_, ": ",
-                      std::string(cannot_move_.message()));
+  const auto& [to, from] = *move_to_;
+  return absl::StrCat("up, cannot move to source ", ToString({from.source_host, from.source_port}),
+                      " towards ", ToString(to), ": ", std::string(cannot_move_.message()));
 }
 
 // ---- Into this host -----------------------------------------------------------------------------

@@ -58,9 +58,9 @@ class OutgoingLane {
   ChannelId channel() const { return options_.preamble.channel; }
   HostIndex peer() const { return options_.preamble.to_host; }
 
-  // The lane goes over to a connection from another source port as soon as that is there. Until
-  // then it works, and is restored, as before; what does not work out is tried again.
-  void MoveTo(uint16_t source_port);
+  // The lane goes over to a connection by another route as soon as that is there. Until then it
+  // works, and is restored, as before; what does not work out is tried again.
+  void MoveTo(const DialRoute& route);
 
   // Moves bytes and connections; sets `moved` when any moved. An error: the first connection did
   // not come about, the lane cannot be restored, or the peer broke the protocol.
@@ -95,8 +95,8 @@ class OutgoingLane {
   absl::Status first_failure_;  // of kPatient
   std::unique_ptr<SendLane> lane_;
   std::unique_ptr<Dial> dial_;
-  std::optional<uint16_t> move_to_;  // a source port to which the lane has not come yet
-  std::unique_ptr<Dial> move_dial_;  // from there, beside what keeps the lane working
+  std::optional<DialRoute> move_to_;  // to which the lane has not come yet
+  std::unique_ptr<Dial> move_dial_;   // that way, beside what keeps the lane working
   MonotonicNs move_again_at_ = 0;
   absl::Status cannot_move_;  // why the last try failed
   bool attached_ = false;

@@ -15,8 +15,9 @@ size_t PositionOf(const ChannelStrategy& channel, HostIndex host) {
                              channel.ring.begin());
 }
 
-// 0: no numeric address.
+// 0: no numeric address, or the wildcard.
 int FamilyOf(const std::string& address) {
+  if (address == "0.0.0.0" || address == "::") return 0;
   in6_addr parsed;
   for (const int family : {AF_INET, AF_INET6}) {
     if (inet_pton(family, address.c_str(), &parsed) == 1) return family;

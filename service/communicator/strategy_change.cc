@@ -73,8 +73,9 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
   if (order.has_route()) return Route(order);
   if (order.has_prepare()) return Prepare(order);
   if (phase_ == Phase::kNone || Epoch(order.epoch()) != epoch_) return OutOfTurn("another epoch");
+  if (order.has_move()) return Move();
   if (order.has_hold()) {
-    if (phase_ != Phase::kOpened) return OutOfTurn("hold");
+    if (phase_ != Phase::kOpened || routes_alone_) return OutOfTurn("hold");
     phase_ = Phase::kHeld;
   } else if (order.has_commit()) {
     boundary_ = order.commit().after();
@@ -87,7 +88,7 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
   } else if (order.has_dropped()) {
     if (phase_ > Phase::kOpened) return OutOfTurn("dropped");
     trouble_ = std::string(StatusFromPeer(0, order.dropped()).message());
-    options_.lanes->DropNext();
+    if (!routes_alone_) options_.lanes->DropNext();
     phase_ = Phase::kNone;
     options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
                         " does not come into force: ", trouble_);
@@ -98,13 +99,23 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
 }
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
-  MCCS_ASSIGN_OR_RETURN(Strategy routed, StrategyFromProto(order.route(), options_.hosts));
-  if (phase_ != Phase::kNone || routed.epoch <= strategy_.epoch ||
-      !DifferInRoutesAlone(strategy_, routed)) {
+  MCCS_ASSIGN_OR_RETURN(next_, StrategyFromProto(order.route(), options_.hosts));
+  if (phase_ != Phase::kNone || next_.epoch <= strategy_.epoch ||
+      !DifferInRoutesAlone(strategy_, next_)) {
     return OutOfTurn("other routes");
   }
-  strategy_ = std::move(routed);
+  epoch_ = next_.epoch;
+  routes_alone_ = true;
+  opened_ = options_.lanes->current().CheckAddresses(next_);
+  phase_ = Phase::kOpening;
+  return absl::OkStatus();
+}
+
+absl::Status StrategyChange::Move() {
+  if (phase_ != Phase::kOpened || !routes_alone_ || !opened_.ok()) return OutOfTurn("move");
+  strategy_ = std::move(next_);
   trouble_.clear();
+  phase_ = Phase::kNone;
   options_.lanes->current().MoveTo(strategy_);
   return absl::OkStatus();
 }
@@ -113,6 +124,7 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   MCCS_ASSIGN_OR_RETURN(next_, StrategyFromProto(order.prepare(), options_.hosts));
   if (phase_ != Phase::kNone || next_.epoch <= strategy_.epoch) return OutOfTurn("prepare");
   epoch_ = next_.epoch;
+  routes_alone_ = false;
   opened_ = options_.lanes->OpenNext(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
@@ -131,8 +143,10 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
   peer::StrategyChangeAnswer answer;
   switch (phase_) {
     case Phase::kOpening:
-      if (opened_.ok()) opened_ = options_.lanes->next_status();
-      if (opened_.ok() && !options_.lanes->next_ready()) return false;
+      if (opened_.ok() && !routes_alone_) {
+        opened_ = options_.lanes->next_status();
+        if (opened_.ok() && !options_.lanes->next_ready()) return false;
+      }
       if (opened_.ok()) {
         answer.set_prepared(true);
       } else {
@@ -141,7 +155,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = Phase::kOpened;
       break;
     case Phase::kOpened:  // They may yet break, while other hosts open theirs.
-      if (!opened_.ok() || options_.lanes->next_status().ok()) return false;
+      if (routes_alone_ || !opened_.ok() || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
       answer.set_refused(std::string(opened_.message()));
       break;

@@ -1,11 +1,17 @@
 // How a running communicator goes over to another strategy.
 //
-// Other source ports alone move the lanes, each by its two ends (LaneSet::MoveTo); nobody agrees on
-// anything. All else changes between two operations, the same ones on every host. Operations go on
-// while the new lanes are opened; nothing more is started from the leader's Hold to its Commit,
-// which is a round trip over the star.
+// Other routes alone (ports, addresses) move the lanes, each by its two ends (LaneSet::MoveTo),
+// once every host has said that the addresses are its own. Operations do not notice.
 //
 //   leader                              every host, the leader included
+//   Route{strategy}     ─────────────►  looks whether it has the addresses
+//                       ◄─────────────  Prepared{epoch}, or why not
+//   Move{epoch}         ─────────────►  its lanes go over, one by one
+//
+// All else changes between two operations, the same ones on every host. Operations go on while the
+// new lanes are opened; nothing more is started from the leader's Hold to its Commit, which is a
+// round trip over the star.
+//
 //   Prepare{strategy}   ─────────────►  opens the lanes of the new epoch beside those in use
 //                       ◄─────────────  Prepared{epoch}, or why not
 //   Hold{epoch}         ─────────────►  starts nothing more
@@ -15,10 +21,10 @@
 //                       ◄─────────────  Drained{epoch}: what the old lanes carried has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
-// A host that cannot, or ChangeLeader::kPreparePatienceNs, before Hold: Dropped{epoch, why}, and
-// all goes on as it was. The numbers are the collectives' own; lanes for messages belong to no
-// epoch. What arrives during the agreement stays in the ranks' rings, where it is posted, and is
-// taken up under whichever strategy its number falls.
+// A host that cannot, or ChangeLeader::kPreparePatienceNs, before Move or Hold: Dropped{epoch,
+// why}, and all goes on as it was. The numbers are the collectives' own; lanes for messages belong
+// to no epoch. What arrives during the agreement stays in the ranks' rings, where it is posted, and
+// is taken up under whichever strategy its number falls.
 //
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks.
 #ifndef MCCS_SERVICE_COMMUNICATOR_STRATEGY_CHANGE_H_
@@ -83,7 +89,7 @@ class StrategyChange {
  private:
   enum class Phase : uint8_t {
     kNone,
-    kOpening,    // the new lanes; operations go on
+    kOpening,    // the new lanes, or looks at their routes; operations go on
     kOpened,     // or they cannot be; the leader knows
     kHeld,       // starts nothing
     kAnswered,   // likewise, and the leader knows how far it has come
@@ -95,6 +101,7 @@ class StrategyChange {
   absl::Status Obey(const peer::StrategyChange& order);
   absl::Status Prepare(const peer::StrategyChange& order);
   absl::Status Route(const peer::StrategyChange& order);
+  absl::Status Move();
   absl::Status Answer(peer::StrategyChangeAnswer answer);
   absl::StatusOr<bool> PollPhase(uint64_t started);
   absl::StatusOr<bool> PollLeader();
@@ -110,6 +117,7 @@ class StrategyChange {
   Phase phase_ = Phase::kNone;
   Epoch epoch_{0};
   Strategy next_;
+  bool routes_alone_ = false;  // no lanes are opened beside those in use
   absl::Status opened_;
   uint64_t started_ = 0;   // as the leader knows
   uint64_t boundary_ = 0;  // the last operation under the old strategy

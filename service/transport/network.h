@@ -62,6 +62,8 @@ class Listener {
 struct ConnectOptions {
   std::string source_host;   // empty: the system's choice
   uint16_t source_port = 0;  // picks the route (ECMP); 0: the system's choice
+
+  friend bool operator==(const ConnectOptions&, const ConnectOptions&) = default;
 };
 
 class Network {
@@ -72,6 +74,8 @@ class Network {
   // resolve) is the Status; what fails later shows on the Connection.
   virtual absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                               const ConnectOptions& options) = 0;
+  // Whether streams can leave from this numeric address, now: it is one of this host's own.
+  virtual bool HasAddress(const std::string& address) = 0;
   // Learns which streams became readable or writable. True when any did.
   virtual bool Poll() = 0;
 };

@@ -290,4 +290,13 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
   return connection;
 }
 
+bool SocketNetwork::HasAddress(const std::string& address) {
+  if (address.empty()) return false;
+  const absl::StatusOr<SocketAddress> resolved = Resolve({.host = address, .port = 0}, AF_UNSPEC);
+  if (!resolved.ok()) return false;
+  // A port of datagrams: no stream's is taken for the question.
+  const UniqueFd fd(socket(resolved->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return fd.valid() && bind(fd.get(), resolved->get(), resolved->length) == 0;
+}
+
 }  // namespace mccs

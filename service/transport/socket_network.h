@@ -39,6 +39,7 @@ class SocketNetwork final : public Network {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override;
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override;
+  bool HasAddress(const std::string& address) override;
 
   // Looks at the reactor without sleeping. A loop that calls Reactor::Wait itself need not.
   bool Poll() override { return reactor_.Wait(0) > 0; }

@@ -35,6 +35,7 @@ struct SimNetwork::Stream {
 };
 
 struct SimNetwork::ListenState {
+  bool everywhere = false;  // at all addresses of its host
   std::deque<std::shared_ptr<Stream>> knocking;
 };
 
@@ -89,7 +90,9 @@ class SimConnection final : public Connection {
 
 class SimListener final : public Listener {
  public:
-  SimListener(SimNetwork& network, Endpoint at) : network_(network), at_(std::move(at)) {
+  SimListener(SimNetwork& network, Endpoint at, bool everywhere)
+      : network_(network), at_(std::move(at)) {
+    state_.everywhere = everywhere;
     network_.listeners_[{at_.host, at_.port}] = &state_;
   }
   ~SimListener() override {
@@ -118,17 +121,19 @@ class SimHostNetwork final : public Network {
       : network_(network), name_(std::move(name)) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Endpoint& at) override {
-    if (at.host != name_ && !at.host.empty() && at.host != "0.0.0.0") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("listening at ", ToString(at), ": no address of this host"));
-    }
-    return network_.Listen(name_, at.port);
+    return network_.Listen(name_, at);
   }
   absl::StatusOr<std::unique_ptr<Connection>> Connect(const Endpoint& to,
                                                       const ConnectOptions& options) override {
-    return network_.Open(name_, IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to,
-                         options);
+    const std::string& source = options.source_host;
+    if (!source.empty() && !HasAddress(source)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("source address ", source, " is no address of this host"));
+    }
+    return network_.Open(source.empty() ? name_ : source,
+                         IsLoopbackAddress(to.host) ? Endpoint{name_, to.port} : to, options);
   }
+  bool HasAddress(const std::string& address) override { return network_.HostOf(address) == name_; }
   bool Poll() override { return network_.changed_.erase(name_) > 0; }
 
  private:
@@ -145,6 +150,15 @@ Network& SimNetwork::HostNetwork(const std::string& host) {
   std::unique_ptr<Network>& network = hosts_[host];
   if (network == nullptr) network = std::make_unique<SimHostNetwork>(*this, host);
   return *network;
+}
+
+void SimNetwork::AddAddress(const std::string& host, const std::string& address) {
+  host_of_[address] = host;
+}
+
+const std::string& SimNetwork::HostOf(const std::string& address) const {
+  const auto further = host_of_.find(address);
+  return further != host_of_.end() ? further->second : address;
 }
 
 std::optional<MonotonicNs> SimNetwork::NextEventTime() const {
@@ -201,7 +215,7 @@ int SimNetwork::CutHost(const std::string& host) {
     Break(*stream, "the host is down");
     ++cut;
   }
-  std::erase_if(listeners_, [&](const auto& entry) { return entry.first.first == host; });
+  std::erase_if(listeners_, [&](const auto& entry) { return HostOf(entry.first.first) == host; });
   return cut;
 }
 
@@ -238,12 +252,26 @@ bool SimNetwork::Parted(const Stream& stream) const {
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> SimNetwork::Listen(const std::string& host,
-                                                             uint16_t port) {
-  if (port == 0) port = FreePort(host);
-  if (listeners_.count({host, port}) > 0) {
-    return absl::UnavailableError(absl::StrCat("listening at ", host, ":", port, ": in use"));
+                                                             const Endpoint& at) {
+  const bool everywhere = at.host.empty() || at.host == "0.0.0.0";
+  if (!everywhere && HostOf(at.host) != host) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listening at ", ToString(at), ": no address of this host"));
   }
-  return std::make_unique<SimListener>(*this, Endpoint{.host = host, .port = port});
+  Endpoint local{.host = everywhere ? host : at.host, .port = at.port};
+  if (local.port == 0) local.port = FreePort(host);
+  if (FindListener(local) != nullptr) {
+    return absl::UnavailableError(absl::StrCat("listening at ", ToString(local), ": in use"));
+  }
+  return std::make_unique<SimListener>(*this, local, everywhere);
+}
+
+SimNetwork::ListenState* SimNetwork::FindListener(const Endpoint& at) const {
+  const auto here = listeners_.find({at.host, at.port});
+  if (here != listeners_.end()) return here->second;
+  const auto everywhere = listeners_.find({HostOf(at.host), at.port});
+  const bool there = everywhere != listeners_.end() && everywhere->second->everywhere;
+  return there ? everywhere->second : nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& from,
@@ -260,8 +288,8 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
         absl::StrCat("connecting to ", ToString(to), ": source port ", local.port, " in use"));
   }
   auto stream = std::make_shared<Stream>();
-  stream->hosts[0] = from;
-  stream->hosts[1] = to.host;
+  stream->hosts[0] = HostOf(from);
+  stream->hosts[1] = HostOf(to.host);
   stream->endpoints[0] = local;
   stream->endpoints[1] = to;
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
@@ -275,14 +303,14 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
 void SimNetwork::Knock(const std::shared_ptr<Stream>& stream) {
   if (stream->closed[0]) return;
   const Endpoint& at = stream->endpoints[1];
-  auto listener = listeners_.find({at.host, at.port});
-  if (listener == listeners_.end()) {
+  ListenState* const listener = FindListener(at);
+  if (listener == nullptr) {
     After(ArrivalTime(stream->pipes[1]), stream,
           [this, raw = stream.get()] { Break(*raw, "connection refused"); });
     return;
   }
   stream->open[1] = true;
-  listener->second->knocking.push_back(stream);
+  listener->knocking.push_back(stream);
   After(ArrivalTime(stream->pipes[1]), stream, [raw = stream.get()] {
     raw->open[0] = true;
     raw->Wake(0);

@@ -44,9 +44,10 @@ class SimNetwork {
   ~SimNetwork();
   SimNetwork(const SimNetwork&) = delete;
 
-  // The network as `host` sees it, made on first use. Its Connect ignores source_host; a host's
-  // streams come from that host.
+  // The network as `host` sees it, made on first use. A host's name is its first address.
   Network& HostNetwork(const std::string& host);
+  // One more address of `host`, for streams that leave from it or arrive at it: a further NIC.
+  void AddAddress(const std::string& host, const std::string& address);
 
   // When the next byte, stream or end of stream arrives somewhere; nothing: never, unless somebody
   // writes.
@@ -84,7 +85,10 @@ class SimNetwork {
 
   absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& from, const Endpoint& to,
                                                    const ConnectOptions& options);
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& host, uint16_t port);
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& host, const Endpoint& at);
+  // The host that has this address; of none that was added, the one of this name.
+  const std::string& HostOf(const std::string& address) const;
+  ListenState* FindListener(const Endpoint& at) const;
   uint16_t FreePort(const std::string& host);
   bool PortTaken(const Endpoint& local, const Endpoint& remote) const;
 
@@ -107,6 +111,8 @@ class SimNetwork {
   const SimNetworkOptions options_;
   std::mt19937_64 random_;
   std::map<std::string, std::unique_ptr<Network>> hosts_;
+  std::map<std::string, std::string> host_of_;  // of further addresses
+  // By the host's name and the port; those at one further address alone, by that.
   std::map<std::pair<std::string, uint16_t>, ListenState*> listeners_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::map<std::pair<MonotonicNs, uint64_t>, Event> events_;

@@ -21,9 +21,13 @@ bool SimLog::Contains(std::string_view text) const {
 
 void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); }
 
+std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
+
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network)
-    : address_(absl::StrCat("10.0.0.", index + 1)),
-      random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
+    : address_(SimAddress(index)), random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
+  for (int nic = 1; nic < options.nics; ++nic) {
+    network.AddAddress(address_, SimAddress(index, nic));
+  }
   auto importer = std::make_unique<LocalImporter>();
   importer_ = importer.get();
   device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer));
@@ -35,8 +39,8 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
                               .device = device_.get(),
                               .controller = &controller_},
                              {.position = {.pod = "", .rack = "", .host = absl::StrCat("h", index)},
-                              .listen = {address_, 7400},
-                              .advertise = {},
+                              .listen = {options.nics == 1 ? address_ : "0.0.0.0", 7400},
+                              .advertise = {.host = address_, .port = 0},
                               .channels = options.channels,
                               .lanes = options.lanes,
                               .skew = options.skew,

@@ -30,6 +30,7 @@ namespace mccs {
 struct SimWorldOptions {
   uint64_t seed = 1;
   int hosts = 2;
+  int nics = 1;  // of each host
   int channels = 1;
   LaneShape lanes{.slots = 4, .slot_bytes = 16u << 10};
   uint32_t skew = 1;
@@ -71,6 +72,9 @@ class SimController final : public ControllerLink {
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };
 
+// The address of a host's NIC.
+std::string SimAddress(int host, int nic = 0);
+
 class SimHost {
  public:
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network);
@@ -80,7 +84,7 @@ class SimHost {
   LocalImporter& importer() { return *importer_; }
   SimLog& log() { return log_; }
   SimController& controller() { return controller_; }
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return address_; }  // of the first NIC
   bool alive() const { return daemon_ != nullptr; }
   // The daemon dies, as by SIGKILL; its streams end.
   void Kill(SimNetwork& network);

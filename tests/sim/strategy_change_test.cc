@@ -327,7 +327,8 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
                                                             local.substr(local.find(':') + 1)))});
     world.RunFor(300 * kNsPerMs);
   }
-  EXPECT_THAT(lane().state, HasSubstr("cannot move to source port 20000"));
+  EXPECT_THAT(lane().state,
+              HasSubstr("cannot move to source 10.0.0.1:20000 towards 10.0.0.2:7400"));
   other->reset();
   world.RunFor(3 * kNsPerSec);
   job.PostAll(OpKind::kAllReduce, 1000);

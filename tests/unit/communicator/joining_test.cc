@@ -66,8 +66,7 @@ class JoiningTest : public testing::Test {
   void Start(bool keep_dialling = false) {
     joining_ = std::make_unique<Joining>(
         JoiningOptions{.access = {&network_.HostNetwork(kHere), &random_, &clock_},
-                       .dial = {.to = {kThere, kPort},
-                                .connect = {},
+                       .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
                                 .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = kId},
                                 .secret = Secret{}},
                        .keep_dialling = keep_dialling,
@@ -214,8 +213,7 @@ TEST_F(JoiningTest, AMeetingThatIsNotKnownThereIsAnErrorOrTriedAgain) {
     status_ = absl::OkStatus();
     joining_ = std::make_unique<Joining>(JoiningOptions{
         .access = {&network_.HostNetwork(kHere), &random_, &clock_},
-        .dial = {.to = {kThere, kPort},
-                 .connect = {},
+        .dial = {.route = {.to = {kThere, kPort}, .connect = {}},
                  .preamble = {.purpose = ConnectionPurpose::kJoin, .comm_id = CommId(99)},
                  .secret = Secret{}},
         .keep_dialling = keep_dialling,

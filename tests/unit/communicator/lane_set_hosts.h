@@ -77,6 +77,7 @@ class BusyPorts final : public Network {
     ++refused;
     return absl::AlreadyExistsError("source port in use");
   }
+  bool HasAddress(const std::string& address) override { return real_.HasAddress(address); }
   bool Poll() override { return real_.Poll(); }
 
   MonotonicNs busy_until = 0;

@@ -47,6 +47,17 @@ TEST_F(LaneSetTest, LanesLeaveFromTheSourcePortsOfTheStrategy) {
   }
 }
 
+TEST_F(LaneSetTest, AnAddressThatIsNotOursIsAnErrorBeforeAnythingIsOpened) {
+  LaneSetOptions options = OptionsOf(0);
+  options.strategy.channels[1].addresses = {"10.7.7.7", AddressOf(1)};
+  const absl::Status status = LaneSet::Make(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1 leave from 10.7.7.7"));
+  EXPECT_EQ(device_.taken, 0);
+  options.strategy.channels[1].addresses = {AddressOf(0), "10.7.7.7"};
+  EXPECT_TRUE(LaneSet::Make(options).ok()) << "that is the other host's to say";
+}
+
 TEST_F(LaneSetTest, OneHostNeedsNoLanes) {
   LaneSetOptions options = OptionsOf(0);
   for (ChannelStrategy& channel : options.strategy.channels)

@@ -57,7 +57,8 @@ TEST(ValidateStrategy, RefusesAddressesThatAreNone) {
   std::vector<std::string>& addresses = strategy.channels.front().addresses;
   addresses = {"10.0.0.1", "10.0.0.2"};
   EXPECT_THAT(Refusal(strategy), HasSubstr("channel 0 has 2 addresses for 3 hosts"));
-  for (const char* none : {"", "h1", "10.0.0", "10.0.0.256", "10.0.0.1:7400", "fe80::1%eth0"}) {
+  for (const char* none :
+       {"", "h1", "0.0.0.0", "10.0.0", "10.0.0.256", "10.0.0.1:7400", "fe80::1%eth0"}) {
     addresses = {"10.0.0.1", "10.0.0.2", none};
     EXPECT_THAT(Refusal(strategy), HasSubstr("is no numeric address")) << none;
   }

@@ -112,6 +112,11 @@ TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("192.0.2.1 is no address of this"));
+  EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
+  EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
+  for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
+    EXPECT_FALSE(network_.HasAddress(foreign)) << foreign;
+  }
   auto mixed = network_.Connect(listener->local(), {.source_host = "::1", .source_port = 0});
   EXPECT_EQ(mixed.status().code(), absl::StatusCode::kInvalidArgument);
 }

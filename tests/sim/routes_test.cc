@@ -1,0 +1,190 @@
+// Lanes leave from the NICs and ports that a strategy names, also while operations run: production
+// daemons on hosts with two NICs, over a simulated clock and network.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr uint64_t kElements = 50'000;
+constexpr int kHosts = 4;
+
+class SimRoutes : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(job_.Form());
+    id_ = world_.host(0).controller().announced.front();
+  }
+
+  const CommunicatorStats& report(int host) {
+    return world_.host(host).controller().reports.at(id_);
+  }
+  // Two channels in the hosts' order, each on a NIC of its own.
+  Strategy OnBothNics(uint64_t epoch) {
+    Strategy strategy;
+    strategy.epoch = Epoch(epoch);
+    strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+    strategy.origin = "the test";
+    for (int nic = 0; nic < 2; ++nic) {
+      ChannelStrategy& channel = strategy.channels.emplace_back();
+      for (int h = 0; h < kHosts; ++h) {
+        channel.ring.push_back(HostIndex(h));
+        channel.addresses.push_back(SimAddress(h, nic));
+      }
+    }
+    return strategy;
+  }
+  void Propose(const Strategy& strategy) {
+    world_.host(0).controller().proposals.push_back({id_, strategy});
+  }
+  bool AllAt(uint64_t epoch) {
+    for (int h = 0; h < kHosts; ++h) {
+      if (report(h).epoch != Epoch(epoch)) return false;
+    }
+    return true;
+  }
+  bool GoOver(const Strategy& strategy) {
+    Propose(strategy);
+    return world_.RunUntil([&] { return AllAt(strategy.epoch.value()); });
+  }
+  void RunOperations(int operations) {
+    job_.Fill(kElements);
+    for (int i = 0; i < operations; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
+    ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); })) << job_.rank(0).failure();
+    EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kElements), 0u);
+    world_.RunFor(kNsPerSec);  // reports
+  }
+  // Every lane of channel `c` out of every host leaves from the NIC `nic` and arrives at the
+  // peer's.
+  void ExpectOnNic(int c, int nic) {
+    for (int h = 0; h < kHosts; ++h) {
+      for (const CommunicatorStats::Lane& lane : report(h).lanes) {
+        if (lane.channel != ChannelId(c)) continue;
+        EXPECT_THAT(lane.local, StartsWith(absl::StrCat(SimAddress(h, nic), ":")));
+        EXPECT_EQ(lane.remote, absl::StrCat(SimAddress(lane.to.value(), nic), ":7400"));
+        EXPECT_EQ(lane.state, "up");
+      }
+    }
+  }
+  std::string LocalOf(int host, int channel, int to) {
+    for (const CommunicatorStats::Lane& lane : report(host).lanes) {
+      if (lane.channel == ChannelId(channel) && lane.to == HostIndex(to)) return lane.local;
+    }
+    return "no lane";
+  }
+
+  SimWorld world_{{.seed = 1, .hosts = kHosts, .nics = 2, .network = {}}};
+  SimJob job_{world_, {0, 1, 2, 3}, kElements * sizeof(float)};
+  CommId id_;
+};
+
+TEST_F(SimRoutes, ChannelsTakeTheNicsThatTheStrategyNames) {
+  ASSERT_TRUE(GoOver(OnBothNics(2)));
+  RunOperations(3);
+  ExpectOnNic(0, 0);
+  ExpectOnNic(1, 1);
+  for (int h = 0; h < kHosts; ++h) {
+    for (const CommunicatorStats::Lane& lane : report(h).lanes) EXPECT_GT(lane.payload_bytes, 0u);
+  }
+}
+
+TEST_F(SimRoutes, LanesMoveToOtherNicsWhileOperationsRun) {
+  ASSERT_TRUE(GoOver(OnBothNics(2)));
+  std::mt19937_64 random(1);
+  uint64_t epoch = 2;
+  job_.Fill(kElements);
+  for (int change = 0; change < 20; ++change) {
+    for (int i = 0; i < 3; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
+    Strategy moved = OnBothNics(++epoch);
+    if (epoch % 2 == 1) std::swap(moved.channels[0].addresses, moved.channels[1].addresses);
+    Propose(moved);
+    world_.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
+  }
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done() && AllAt(epoch); }))
+      << job_.rank(0).failure();
+  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kElements), 0u);
+  RunOperations(1);
+  ExpectOnNic(0, 0);
+  ExpectOnNic(1, 1);
+  Strategy swapped = OnBothNics(++epoch);
+  std::swap(swapped.channels[0].addresses, swapped.channels[1].addresses);
+  ASSERT_TRUE(GoOver(swapped));
+  RunOperations(1);
+  ExpectOnNic(0, 1);
+  ExpectOnNic(1, 0);
+  const uint64_t before = report(0).lanes[0].payload_bytes;
+  EXPECT_GT(before, 0u) << "the same lanes: nothing was opened beside them";
+}
+
+// As a change of routes alone, and as one of the ring.
+TEST_F(SimRoutes, AnAddressOfNobodysIsRefusedByItsHostAndNothingChanges) {
+  ASSERT_TRUE(GoOver(OnBothNics(2)));
+  for (const bool routes_alone : {true, false}) {
+    SCOPED_TRACE(routes_alone);
+    Strategy foreign = OnBothNics(routes_alone ? 3 : 5);
+    foreign.channels[1].addresses[2] = "10.9.9.9";
+    if (!routes_alone) {
+      std::swap(foreign.channels[0].ring[1], foreign.channels[0].ring[2]);
+      std::swap(foreign.channels[0].addresses[1], foreign.channels[0].addresses[2]);
+    }
+    Propose(foreign);
+    ASSERT_TRUE(world_.RunUntil([&] { return !report(0).change_trouble.empty(); }));
+    EXPECT_THAT(report(0).change_trouble,
+                AllOf(HasSubstr("host h2"), HasSubstr("channel 1 leave from 10.9.9.9"),
+                      HasSubstr("no address of this host")));
+    RunOperations(2);
+    ExpectOnNic(0, 0);
+    ExpectOnNic(1, 1);
+    Strategy next = OnBothNics(foreign.epoch.value() + 1);
+    next.channels[0].source_ports = {61000, 61001, 61002, 61003};
+    ASSERT_TRUE(GoOver(next)) << "the next one is taken";
+    EXPECT_THAT(report(0).change_trouble, IsEmpty());
+    RunOperations(1);
+    EXPECT_EQ(LocalOf(2, 0, 3), SimAddress(2) + ":61002");
+  }
+}
+
+TEST_F(SimRoutes, LanesOfADirectPlanLeaveFromTheirPortsToo) {
+  Strategy direct = OnBothNics(2);
+  direct.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kDirect, 0, 1 << 20}};
+  const auto name_ports = [&](uint16_t first) {
+    for (ChannelStrategy& channel : direct.channels) {
+      channel.other_lanes.clear();
+      for (int from = 0; from < kHosts; ++from) {
+        for (int to = 0; to < kHosts; ++to) {
+          if (to == from || to == (from + 1) % kHosts) continue;
+          channel.other_lanes.push_back(
+              {HostIndex(from), HostIndex(to), static_cast<uint16_t>(first + kHosts * from + to)});
+        }
+      }
+    }
+  };
+  name_ports(61000);
+  ASSERT_TRUE(GoOver(direct));
+  RunOperations(2);
+  ExpectOnNic(0, 0);
+  ExpectOnNic(1, 1);
+  EXPECT_EQ(LocalOf(0, 0, 2), SimAddress(0, 0) + ":61002");
+  EXPECT_EQ(LocalOf(3, 1, 1), SimAddress(3, 1) + ":61013");
+  // They move as the ring's do.
+  direct.epoch = Epoch(3);
+  name_ports(62000);
+  ASSERT_TRUE(GoOver(direct));
+  RunOperations(2);
+  EXPECT_EQ(LocalOf(0, 0, 2), SimAddress(0, 0) + ":62002");
+  EXPECT_EQ(LocalOf(3, 1, 1), SimAddress(3, 1) + ":62013");
+}
+
+}  // namespace
+}  // namespace mccs
