@@ -1,14 +1,57 @@
 #include "topology/source_port_map.h"
 
 #include <algorithm>
-#include <span>
+#include <iterator>
+#include <set>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "topology/linux_multipath_hash.h"
 #include "topology/port_rules.h"
 
 namespace mccs {
+namespace {
+
+std::vector<std::optional<uint32_t>> Addresses(const Topology& topology) {
+  std::vector<std::optional<uint32_t>> addresses;
+  for (const Topology::Nic& nic : topology.nics()) addresses.push_back(ParseIpv4(nic.address));
+  return addresses;
+}
+
+// The candidates, cut wherever a rule begins or ends.
+std::vector<SourcePortRange> CutByRules(const SourcePortMapping& mapping) {
+  std::set<uint32_t> begins = {mapping.candidates.first};
+  for (const PortRule& rule : mapping.rules) {
+    for (const uint32_t begin : {uint32_t{rule.ports.first}, rule.ports.last + 1u}) {
+      if (begin <= mapping.candidates.last && begin > mapping.candidates.first)
+        begins.insert(begin);
+    }
+  }
+  std::vector<SourcePortRange> pieces;
+  for (auto it = begins.begin(); it != begins.end(); ++it) {
+    const auto next = std::next(it);
+    const uint32_t last = next != begins.end() ? *next - 1 : mapping.candidates.last;
+    pieces.push_back({static_cast<uint16_t>(*it), static_cast<uint16_t>(last)});
+  }
+  return pieces;
+}
+
+// Empty where first is above last.
+SourcePortRange Common(const SourcePortRange& a, const SourcePortRange& b) {
+  return {std::max(a.first, b.first), std::min(a.last, b.last)};
+}
+
+size_t SizeOf(const SourcePortRange& range) {
+  return range.first > range.last ? 0 : range.last - range.first + 1u;
+}
+
+}  // namespace
+
+SourcePortMap::SourcePortMap(const Topology& topology, EcmpPaths& paths)
+    : topology_(topology), paths_(paths), addresses_(Addresses(topology)) {
+  if (ByRules()) unbroken_ = CutByRules(topology.source_ports());
+}
 
 absl::StatusOr<std::optional<PathIndex>> SourcePortMap::PathOf(const FlowEnds& flow,
                                                                uint16_t source_port) {
@@ -30,6 +73,55 @@ absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
   return ports;
 }
 
+absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
+    const FlowEnds& flow, PathIndex path, SourcePortRange limits, uint64_t start,
+    absl::FunctionRef<bool(uint16_t)> is_free) {
+  MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));
+  // The ports to look at, piece by piece: by rules only those that lead there.
+  absl::InlinedVector<SourcePortRange, 4> pieces;
+  size_t count = 0;
+  const auto add = [&](const SourcePortRange& range) {
+    const SourcePortRange piece = Common(range, limits);
+    if (SizeOf(piece) == 0) return;
+    pieces.push_back(piece);
+    count += SizeOf(piece);
+  };
+  if (ByRules()) {
+    for (const Run& run : RunsOf(flow)) {
+      if (run.path == path) add(run.ports);
+    }
+  } else {
+    add(topology_.source_ports().candidates);
+  }
+  if (count == 0) return std::nullopt;
+  const std::span<const ArcId> way = paths_.Between(flow.from, flow.to).Fabric(path);
+  size_t piece = 0, place = start % count;
+  for (; place >= SizeOf(pieces[piece]); ++piece) place -= SizeOf(pieces[piece]);
+  for (size_t i = 0; i < count; ++i) {
+    tuple.source_port = static_cast<uint16_t>(pieces[piece].first + place);
+    if (is_free(tuple.source_port) && (ByRules() || LeadsOver(flow, tuple, way)))
+      return tuple.source_port;
+    if (++place < SizeOf(pieces[piece])) continue;
+    place = 0;
+    if (++piece == pieces.size()) piece = 0;
+  }
+  return std::nullopt;
+}
+
+const SourcePortMap::Runs& SourcePortMap::RunsOf(const FlowEnds& flow) {
+  const std::pair ends(topology_.nic(flow.from).attached_to, topology_.nic(flow.to).attached_to);
+  std::unique_ptr<Runs>& runs = runs_[ends];
+  if (runs == nullptr) {
+    runs = std::make_unique<Runs>();
+    FiveTuple tuple;
+    for (const SourcePortRange& ports : unbroken_) {
+      tuple.source_port = ports.first;
+      runs->push_back({ports, FollowSwitches(flow, tuple)});
+    }
+  }
+  return *runs;
+}
+
 absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
   FiveTuple tuple = {.protocol = flow.protocol, .destination_port = flow.destination_port};
   switch (topology_.source_ports().kind) {
@@ -43,7 +135,7 @@ absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
   }
   for (const auto& [nic, address] : {std::pair(flow.from, &tuple.source_address),
                                      std::pair(flow.to, &tuple.destination_address)}) {
-    const std::optional<uint32_t> number = ParseIpv4(topology_.nic(nic).address);
+    const std::optional<uint32_t>& number = addresses_[nic.value()];
     if (!number) {
       return absl::FailedPreconditionError(
           absl::StrCat("source ports are mapped to paths by a hash of IPv4 addresses, and NIC ",
@@ -65,6 +157,31 @@ std::optional<size_t> SourcePortMap::Choose(const FiveTuple& tuple, SwitchId at,
 }
 
 std::optional<PathIndex> SourcePortMap::Follow(const FlowEnds& flow, const FiveTuple& tuple) {
+  if (!ByRules()) return FollowSwitches(flow, tuple);
+  const SourcePortRange& candidates = topology_.source_ports().candidates;
+  if (!candidates.Contains(tuple.source_port)) return FollowSwitches(flow, tuple);
+  const Runs& runs = RunsOf(flow);
+  const auto after =
+      std::upper_bound(runs.begin(), runs.end(), tuple.source_port,
+                       [](uint16_t port, const Run& run) { return port < run.ports.first; });
+  return std::prev(after)->path;
+}
+
+bool SourcePortMap::LeadsOver(const FlowEnds& flow, const FiveTuple& tuple,
+                              std::span<const ArcId> way) {
+  SwitchId at = topology_.nic(flow.from).attached_to;
+  const SwitchId toward = topology_.nic(flow.to).attached_to;
+  for (const ArcId arc : way) {
+    const auto hops = paths_.NextHops(at, toward);
+    const std::optional<size_t> choice = hops.empty() ? std::nullopt : Choose(tuple, at, hops);
+    if (!choice || hops[*choice].arc != arc) return false;
+    at = hops[*choice].to;
+  }
+  return at == toward;
+}
+
+std::optional<PathIndex> SourcePortMap::FollowSwitches(const FlowEnds& flow,
+                                                       const FiveTuple& tuple) {
   const PathSet paths = paths_.Between(flow.from, flow.to);
   SwitchId at = topology_.nic(flow.from).attached_to;
   const SwitchId toward = topology_.nic(flow.to).attached_to;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 #include "tests/unit/topology/small_topologies.h"
@@ -181,6 +182,51 @@ TEST(SourcePortMap, WhatCannotBeWorkedOutIsTold) {
       SourcePortMap(hashed, more).PortsByPath(Ends(hashed, "h0/nic0", "h2/nic0"));
   EXPECT_EQ(no_address.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(no_address.status().message()), HasSubstr("NIC h0/nic0 has none"));
+}
+
+// Held against PortsByPath, which asks for each port alone.
+void CheckFoundPorts(const Topology& topology, const FlowEnds& ends) {
+  EcmpPaths paths(topology);
+  SourcePortMap map(topology, paths);
+  const auto ports = map.PortsByPath(ends);
+  ASSERT_TRUE(ports.ok()) << ports.status();
+  for (size_t p = 0; p < ports->size(); ++p) {
+    const PathIndex path(static_cast<int32_t>(p));
+    std::set<uint16_t> found;
+    const auto next = [&](uint64_t start, SourcePortRange limits) {
+      return *map.FindPort(ends, path, limits, start,
+                           [&](uint16_t port) { return !found.contains(port); });
+    };
+    const SourcePortRange all = {0, 65535};
+    while (const std::optional<uint16_t> port = next(found.size() * 7919, all)) {
+      ASSERT_TRUE(found.insert(*port).second);
+      ASSERT_LE(found.size(), (*ports)[p].size());
+    }
+    EXPECT_EQ(std::vector<uint16_t>(found.begin(), found.end()), (*ports)[p]);
+    if (found.empty()) continue;
+    const uint16_t lowest = *found.begin();
+    found.clear();
+    EXPECT_EQ(next(12345, {lowest, lowest}), lowest);
+    EXPECT_EQ(next(0, {0, static_cast<uint16_t>(lowest - 1)}), std::nullopt);
+  }
+}
+
+TEST(SourcePortMap, FindsEachPortOfAPathByRules) {
+  Topology topology = LeafSpine({});
+  // The second rule's ports lie on both sides of the first's, and some have no rule.
+  topology.SetSourcePorts(
+      {.kind = SourcePortMapping::Kind::kRules,
+       .candidates = {100, 159},
+       .rules = {{.ports = {120, 129}, .at = {}, .via = Into(topology, {"spine1"})},
+                 {.ports = {90, 140}, .at = {}, .via = Into(topology, {"spine0"})}},
+       .hash = {}});
+  CheckFoundPorts(topology, Ends(topology, "h0/nic0", "h2/nic0"));
+  CheckFoundPorts(topology, Ends(topology, "h0/nic0", "h1/nic0"));
+}
+
+TEST(SourcePortMap, FindsEachPortOfAPathByHash) {
+  const Topology topology = Hashing(WithAddresses(4));
+  CheckFoundPorts(topology, Ends(topology, "h0/nic0", "h1/nic0"));
 }
 
 }  // namespace
