@@ -60,15 +60,16 @@ absl::StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Claim(const std:
 }
 
 StateDirectory::~StateDirectory() {
-  unlink(absl::StrCat(path_, "/endpoint").c_str());
-  unlink(absl::StrCat(path_, "/pid").c_str());
+  for (const char* name : {"/endpoint", "/metrics", "/pid"}) {
+    unlink(absl::StrCat(path_, name).c_str());
+  }
 }
 
-absl::Status StateDirectory::Publish(const std::string& endpoint) const {
-  const std::string target = absl::StrCat(path_, "/endpoint");
+absl::Status StateDirectory::Write(const std::string& name, const std::string& line) const {
+  const std::string target = absl::StrCat(path_, "/", name);
   const std::string draft = absl::StrCat(target, ".", getpid());
   std::ofstream file(draft, std::ios::trunc);
-  file << endpoint << "\n";
+  file << line << "\n";
   file.close();
   if (file && std::rename(draft.c_str(), target.c_str()) == 0) return absl::OkStatus();
   unlink(draft.c_str());

@@ -1,5 +1,6 @@
 // The files by which others find a running program: <state_dir>/pid, locked while it lives, and
-// <state_dir>/endpoint, there while it is ready. Both go with a clean stop.
+// <state_dir>/endpoint, there while it is ready; with them <state_dir>/metrics where it serves
+// some. All go with a clean stop.
 #ifndef MCCS_BASE_STATE_DIRECTORY_H_
 #define MCCS_BASE_STATE_DIRECTORY_H_
 
@@ -23,10 +24,16 @@ class StateDirectory {
   StateDirectory(const StateDirectory&) = delete;
 
   // The program is ready at `endpoint`. Readers see the file whole or not at all.
-  absl::Status Publish(const std::string& endpoint) const;
+  absl::Status Publish(const std::string& endpoint) const { return Write("endpoint", endpoint); }
+  // It serves its metrics at `endpoint`; before Publish, so that who sees the one sees the other.
+  absl::Status PublishMetrics(const std::string& endpoint) const {
+    return Write("metrics", endpoint);
+  }
 
  private:
   StateDirectory(const std::string& path, UniqueFd pid) : path_(path), pid_(std::move(pid)) {}
+
+  absl::Status Write(const std::string& name, const std::string& line) const;
 
   const std::string path_;
   const UniqueFd pid_;

@@ -13,6 +13,7 @@ find_package(Protobuf REQUIRED)
 if(MCCS_WITH_GRPC)
   find_package(gRPC CONFIG REQUIRED)
   find_package(SQLite3 REQUIRED)
+  pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
 
 # CUDA: headers and the names that libcudart exports. Nothing of it is linked into our own programs. Asked anew at each

@@ -19,12 +19,16 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
   yaml.Field("listen", &config->listen);
   yaml.Field("state_dir", &config->state_dir);
   yaml.Field("store", &config->store);
+  yaml.Field("metrics_listen", &config->metrics_listen);
   yaml.Field("log_level", &level);
   yaml.Field("heartbeat_timeout", &timeout);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Refuse(key, std::string(status.message()));
   };
   if (yaml.Has("listen")) check("listen", CheckListenAddress(config->listen));
+  if (!config->metrics_listen.empty()) {
+    check("metrics_listen", CheckListenAddress(config->metrics_listen));
+  }
   if (yaml.Has("log_level")) {
     const absl::StatusOr<LogLevel> parsed = ParseLogLevel(level);
     check("log_level", parsed.status());

@@ -15,8 +15,9 @@ namespace mccs {
 
 struct ControllerConfig {
   std::string listen = "0.0.0.0:7500";
-  std::string state_dir;  // empty: no files are written
-  std::string store;      // a file; empty: state is kept in memory
+  std::string state_dir;       // empty: no files are written
+  std::string store;           // a file; empty: state is kept in memory
+  std::string metrics_listen;  // HTTP, for Prometheus; empty: none
   LogLevel log_level = LogLevel::kInfo;
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
 };

@@ -28,6 +28,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
       break;
     case agent::FromAgent::kReport:
       registry_.Report(host, message.report());
+      rollouts_.Reported(CommId(message.report().comm_id()), host, message.report(), clock_->Now());
       break;
     case agent::FromAgent::kEnded:
       log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ",
@@ -93,12 +94,14 @@ void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
   if (!strategy.ok()) {
     // The leader goes on with its own default.
     log_->Warning("no proposal: ", std::string(strategy.status().message()));
+    rollouts_.Failed();
     return;
   }
   agent::ToAgent proposal;
   proposal.mutable_propose()->set_comm_id(announce.comm_id());
   *proposal.mutable_propose()->mutable_strategy() = *strategy;
   outbox_.push_back({agent, std::move(proposal), absl::OkStatus()});
+  rollouts_.Proposed(id, registry_.communicators().at(id), *strategy, clock_->Now());
   registry_.Propose(id, *std::move(strategy));
 }
 
@@ -134,6 +137,7 @@ void Coordinator::Tick() {
     End(agent, absl::DeadlineExceededError(why));
   }
   registry_.ForgetOrphans(now - kForgetOrphansAfterNs);
+  rollouts_.Prune(registry_.communicators());
   if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
 }
 

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "controller/objects/object_set.h"
 #include "controller/registry.h"
+#include "controller/rollouts.h"
 #include "controller/strategy_memory.h"
 #include "proto/agent.pb.h"
 
@@ -61,6 +62,7 @@ class Coordinator {
   const ObjectSet& objects() const { return *objects_; }
 
   const Registry& registry() const { return registry_; }
+  const Rollouts& rollouts() const { return rollouts_; }
   // For the store.
   StrategyMemory& strategies() { return strategies_; }
   // What policies decide from: the registry, and communicators that are remembered.
@@ -79,6 +81,7 @@ class Coordinator {
   Log* const log_;
   const MonotonicNs started_;
   Registry registry_;
+  Rollouts rollouts_;
   StrategyMemory strategies_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents

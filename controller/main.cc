@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_level.h"
+#include "base/metrics_server.h"
 #include "base/sd_notify.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
@@ -24,7 +25,9 @@
 #include "base/yaml_config.h"
 #include "controller/catalog.h"
 #include "controller/config.h"
+#include "controller/metrics.h"
 #include "controller/server.h"
+#include "controller/store/counting_store.h"
 #include "controller/store/memory_store.h"
 #include "controller/store/sqlite_store.h"
 #include "controller/strategy_keeper.h"
@@ -39,6 +42,7 @@ struct CommandLine {
   std::string listen;
   std::string state_dir;
   std::string store;
+  std::string metrics_listen;
   std::string log_level;
   std::string heartbeat_timeout;
 };
@@ -46,8 +50,8 @@ struct CommandLine {
 void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
   app->add_option("--config", line->config,
-                  "YAML file; its keys are the options below: listen, state_dir, store, log_level, "
-                  "heartbeat_timeout")
+                  "YAML file; its keys are the options below: listen, state_dir, store, "
+                  "metrics_listen, log_level, heartbeat_timeout")
       ->type_name("FILE");
   app->add_option(
          "--listen", line->listen,
@@ -60,6 +64,9 @@ void Declare(CLI::App* app, CommandLine* line) {
                   "File that keeps objects, strategies and the audit log over restarts; one for "
                   "each controller, on a local disk [default: none, they end with this program]")
       ->type_name("FILE");
+  app->add_option("--metrics-listen", line->metrics_listen,
+                  "Where /metrics is served to Prometheus, by HTTP [default: nowhere]")
+      ->type_name("ADDRESS:PORT");
   app->add_option("--log-level", line->log_level, "debug, info, warning or error [default info]")
       ->type_name("LEVEL");
   app->add_option("--heartbeat-timeout", line->heartbeat_timeout,
@@ -85,6 +92,10 @@ absl::StatusOr<ControllerConfig> Configure(const CommandLine& line) {
   }
   if (!line.state_dir.empty()) config.state_dir = line.state_dir;
   if (!line.store.empty()) config.store = line.store;
+  if (!line.metrics_listen.empty()) {
+    config.metrics_listen = line.metrics_listen;
+    MCCS_RETURN_IF_ERROR(CheckListenAddress(config.metrics_listen));
+  }
   if (!line.log_level.empty()) {
     MCCS_ASSIGN_OR_RETURN(config.log_level, ParseLogLevel(line.log_level));
   }
@@ -115,14 +126,38 @@ int TickUntil(const sigset_t& stop, ControllerServer* server, StrategyKeeper* ke
   }
 }
 
-absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& path, Log* log) {
+absl::StatusOr<std::unique_ptr<CountingStore>> OpenStore(const std::string& path,
+                                                         const Clock* clock, Log* log) {
   if (path.empty()) {
     log->Info(
         "objects, strategies and the audit log are kept in memory and end with this program; "
         "--store FILE keeps them");
-    return std::make_unique<MemoryStore>();
+    return std::make_unique<CountingStore>(std::make_unique<MemoryStore>(), clock);
   }
-  return SqliteStore::Open(path);
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Store> file, SqliteStore::Open(path));
+  return std::make_unique<CountingStore>(std::move(file), clock);
+}
+
+// Null: not asked for. LIFETIME: coordinator and store outlive it.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const ControllerConfig& config,
+                                                            SharedCoordinator* coordinator,
+                                                            const CountingStore* store) {
+  if (config.metrics_listen.empty()) return nullptr;
+  return MetricsServer::Start(config.metrics_listen, [coordinator, store] {
+    const StoreCounts counts = store->counts();
+    return coordinator->With([&](Coordinator& c) { return ControllerMetrics(c, counts); });
+  });
+}
+
+// Says by files where we are. Null: not asked for.
+absl::StatusOr<std::unique_ptr<StateDirectory>> PublishState(const ControllerConfig& config,
+                                                             const std::string& endpoint,
+                                                             const MetricsServer* metrics) {
+  if (config.state_dir.empty()) return nullptr;
+  MCCS_ASSIGN_OR_RETURN(auto state, StateDirectory::Claim(config.state_dir, "mccs-controller"));
+  if (metrics != nullptr) MCCS_RETURN_IF_ERROR(state->PublishMetrics(metrics->endpoint()));
+  MCCS_RETURN_IF_ERROR(state->Publish(endpoint));
+  return state;
 }
 
 int Run(const ControllerConfig& config) {
@@ -136,7 +171,8 @@ int Run(const ControllerConfig& config) {
   const std::unique_ptr<Log> log = MakeStderrLog("mccs-controller", config.log_level);
   const SystemClock clock;
   const SystemWallClock wall_clock;
-  const absl::StatusOr<std::unique_ptr<Store>> store = OpenStore(config.store, log.get());
+  const absl::StatusOr<std::unique_ptr<CountingStore>> store =
+      OpenStore(config.store, &clock, log.get());
   const absl::StatusOr<std::unique_ptr<Catalog>> catalog =
       store.ok() ? Catalog::Open(store->get(), &wall_clock, log.get()) : store.status();
   if (!catalog.ok()) {
@@ -159,16 +195,15 @@ int Run(const ControllerConfig& config) {
     return kExitFailed;
   }
   const std::string endpoint = LocalEndpoint(config.listen, (*server)->port());
-  std::unique_ptr<StateDirectory> state;
-  if (!config.state_dir.empty()) {
-    auto claimed = StateDirectory::Claim(config.state_dir, "mccs-controller");
-    if (claimed.ok()) state = *std::move(claimed);
-    const absl::Status published = state != nullptr ? state->Publish(endpoint) : claimed.status();
-    if (!published.ok()) {
-      log->Error(std::string(published.message()));
-      return kExitFailed;
-    }
+  const auto metrics = ServeMetrics(config, &coordinator, store->get());
+  const auto state = metrics.ok()
+                         ? PublishState(config, endpoint, metrics->get())
+                         : absl::StatusOr<std::unique_ptr<StateDirectory>>(metrics.status());
+  if (!state.ok()) {
+    log->Error(std::string(state.status().message()));
+    return kExitFailed;
   }
+  if (*metrics != nullptr) log->Info("metrics at http://", (*metrics)->endpoint(), "/metrics");
   const char* socket = std::getenv("NOTIFY_SOCKET");
   const std::string notify = socket != nullptr ? socket : "";
   if (const absl::Status told = SdNotify(notify, "READY=1"); !told.ok()) {

@@ -25,11 +25,19 @@ absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
   return absl::OkStatus();
 }
 
+std::optional<std::string> ReadAddress(const std::string& path) {
+  std::ifstream file(path);
+  std::string address;
+  if (!(file >> address) || address.find(':') == std::string::npos) return std::nullopt;
+  return address;
+}
+
 }  // namespace
 
 absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen) {
   return WriteFolder(paths, kControllerName,
                      absl::StrCat("listen: ", listen, "\n",
+                                  "metrics_listen: ", listen.substr(0, listen.rfind(':')), ":0\n",
                                   "state_dir: ", paths.DaemonFolder(kControllerName), "\n"));
 }
 
@@ -40,9 +48,10 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                                                                     "\nadvertise: ", endpoint)
                                                      : absl::StrCat("listen: ", endpoint);
   return WriteFolder(paths, host.name,
-                     absl::StrCat("host: ", host.name, "\n",                           //
-                                  "socket: ", paths.Socket(host.name), "\n",           //
-                                  listen, "\n",                                        //
+                     absl::StrCat("host: ", host.name, "\n",                  //
+                                  "socket: ", paths.Socket(host.name), "\n",  //
+                                  listen, "\n",                               //
+                                  "metrics_listen: ", host.address, ":0\n",
                                   "state_dir: ", paths.DaemonFolder(host.name), "\n",  //
                                   "controller: ", controller_endpoint, "\n",           //
                                   "gpus: ", host.gpus, "\n",                           //
@@ -51,10 +60,11 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
 }
 
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon) {
-  std::ifstream file(paths.Endpoint(daemon));
-  std::string endpoint;
-  if (!(file >> endpoint) || endpoint.find(':') == std::string::npos) return std::nullopt;
-  return endpoint;
+  return ReadAddress(paths.Endpoint(daemon));
+}
+
+std::optional<std::string> ReadMetricsEndpoint(const LabPaths& paths, std::string_view daemon) {
+  return ReadAddress(paths.MetricsEndpoint(daemon));
 }
 
 std::string LogTail(const LabPaths& paths, std::string_view daemon) {

@@ -19,6 +19,8 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
 
 // The host:port at which a daemon serves; nothing before it does.
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon);
+// Likewise, of its metrics; there when it serves.
+std::optional<std::string> ReadMetricsEndpoint(const LabPaths& paths, std::string_view daemon);
 
 // The last lines of its log, for an error message.
 std::string LogTail(const LabPaths& paths, std::string_view daemon);

@@ -23,7 +23,8 @@ std::string ToYaml(const LabState& state) {
   for (const DaemonState& daemon : state.daemons) {
     absl::StrAppend(&yaml, "- name: ", Quoted(daemon.name), "\n  address: ", Quoted(daemon.address),
                     "\n  pid: ", daemon.pid, "\n  condition: ", Quoted(daemon.condition),
-                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n  gpus: ", daemon.gpus, "\n");
+                    "\n  endpoint: ", Quoted(daemon.endpoint), "\n  gpus: ", daemon.gpus,
+                    "\n  metrics: ", Quoted(daemon.metrics), "\n");
   }
   if (state.has_network()) yaml += "nodes:\n";
   for (const NodeState& node : state.nodes) {
@@ -92,6 +93,9 @@ std::string LabPaths::Log(std::string_view daemon) const { return DaemonFolder(d
 std::string LabPaths::Endpoint(std::string_view daemon) const {
   return DaemonFolder(daemon) + "/endpoint";
 }
+std::string LabPaths::MetricsEndpoint(std::string_view daemon) const {
+  return DaemonFolder(daemon) + "/metrics";
+}
 
 absl::Status WriteState(const LabPaths& paths, const LabState& state) {
   std::string partial = paths.State() + ".partial";
@@ -120,6 +124,7 @@ absl::StatusOr<LabState> ReadState(const LabPaths& paths) {
     entry.Field("condition", &daemon.condition, Need::kRequired);
     entry.Field("endpoint", &daemon.endpoint, Need::kRequired);
     entry.Field("gpus", &daemon.gpus, Need::kRequired);
+    entry.Field("metrics", &daemon.metrics, Need::kRequired);
   }
   for (YamlReader& entry : yaml.Children("nodes")) {
     NodeState& node = state.nodes.emplace_back();

@@ -36,9 +36,10 @@ struct DaemonState {
   std::string name;  // "controller", or the host's
   std::string address;
   int32_t pid = 0;
-  std::string condition;  // "starting", "ready", or how it ended
-  std::string endpoint;   // host:port, once it is ready
-  int32_t gpus = 0;       // of a host
+  std::string condition;     // "starting", "ready", or how it ended
+  std::string endpoint;      // host:port, once it is ready
+  int32_t gpus = 0;          // of a host
+  std::string metrics = {};  // host:port of /metrics, once it is ready
 };
 
 // A node of a lab with a network (lab/node.h).
@@ -92,6 +93,8 @@ struct LabPaths {
   std::string Log(std::string_view daemon) const;
   // The daemon writes its host:port here once it serves.
   std::string Endpoint(std::string_view daemon) const;
+  // Likewise, before that: the host:port of its metrics.
+  std::string MetricsEndpoint(std::string_view daemon) const;
 };
 
 // ENSURES: a reader sees the old state or the new one, never a part.

@@ -10,19 +10,21 @@ namespace {
 std::string DaemonJson(const DaemonState& daemon) {
   return absl::StrCat(R"({"name": ")", daemon.name, R"(", "address": ")", daemon.address,
                       R"(", "pid": )", daemon.pid, R"(, "condition": ")", daemon.condition,
-                      R"(", "endpoint": ")", daemon.endpoint, R"(", "gpus": )", daemon.gpus, "}");
+                      R"(", "endpoint": ")", daemon.endpoint, R"(", "metrics": ")", daemon.metrics,
+                      R"(", "gpus": )", daemon.gpus, "}");
 }
 
 }  // namespace
 
 std::string StatusTable(const std::vector<LabState>& labs) {
   if (labs.empty()) return "no labs\n";
-  std::vector<Cells> rows = {{"LAB", "DAEMON", "GPUS", "ENDPOINT", "PID", "CONDITION"}};
+  std::vector<Cells> rows = {{"LAB", "DAEMON", "GPUS", "ENDPOINT", "METRICS", "PID", "CONDITION"}};
   for (const LabState& lab : labs) {
     for (const DaemonState& daemon : lab.daemons) {
       bool is_host = daemon.name != kControllerName;
       rows.push_back({lab.name, daemon.name, is_host ? absl::StrCat(daemon.gpus) : "-",
                       daemon.endpoint.empty() ? "-" : daemon.endpoint,
+                      daemon.metrics.empty() ? "-" : daemon.metrics,
                       daemon.pid > 0 ? absl::StrCat(daemon.pid) : "-", daemon.condition});
     }
   }

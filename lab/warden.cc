@@ -101,6 +101,7 @@ absl::Status Warden::AwaitReady(size_t first, size_t last) {
     DaemonState& daemon = state_.daemons[i];
     if (std::optional<std::string> endpoint = ReadEndpoint(paths_, daemon.name)) {
       daemon.endpoint = *endpoint;
+      daemon.metrics = ReadMetricsEndpoint(paths_, daemon.name).value_or("");
       daemon.condition = kReady;
       ++i;
       continue;

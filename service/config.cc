@@ -110,6 +110,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);
   yaml.Field("controller", &config.controller);
+  yaml.Field("metrics_listen", &config.metrics_listen);
   yaml.Field("gpus", &config.gpus);
   yaml.Field("workers", &config.workers);
   yaml.Field("log_level", &log_level);
@@ -127,7 +128,8 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
     yaml.Refuse("log_level", std::string(level.status().message()));
   }
   for (const auto& [key, value] :
-       {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise}}) {
+       {std::pair{"listen", &config.listen}, std::pair{"advertise", &config.advertise},
+        std::pair{"metrics_listen", &config.metrics_listen}}) {
     if (value->empty()) continue;
     if (auto endpoint = ResolveEndpoint(*value); endpoint.ok()) {
       *value = ToString(*endpoint);

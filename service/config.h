@@ -26,7 +26,8 @@ struct Config {
   std::string listen = "0.0.0.0:7400";  // as advertise, numeric once read
   std::string advertise;                // empty: derived from listen
   std::string state_dir = "/run/mccs";
-  std::string controller;  // empty: none
+  std::string controller;      // empty: none
+  std::string metrics_listen;  // HTTP, for Prometheus; numeric once read; empty: none
   int gpus = 8;
   int workers = -1;  // of the host-memory device; −1: by the machine's cores
   LogLevel log_level = LogLevel::kInfo;

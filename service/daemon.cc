@@ -62,8 +62,9 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
           .channels = options.channels,
           .lanes = options.lanes,
           .skew = options.skew,
-          .algorithms = options.algorithms},
-      buffer_quota_(options.buffers),
+          .algorithms = options.algorithms,
+          .counters = counters_.get()},
+      buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, *parts.clock),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_)) {
@@ -75,6 +76,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .clock = parts.clock,
       .log = parts.log,
       .warnings = &tenant_warnings_,
+      .counters = counters_.get(),
       .endpoint = {},
       .host_environment_id = [this](const wire::UniqueId& id, const std::string& tenant) {
         return HostEnvironmentId(id, tenant);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/rendezvous.h"
+#include "service/counters.h"
 #include "service/frontend/frontend.h"
 #include "service/transport/network.h"
 #include "service/transport/peer_listener.h"
@@ -68,6 +69,9 @@ class Daemon {
   bool PrepareSleep() { return frontend_->PrepareSleep(); }
   void EndSleep() { frontend_->EndSleep(); }
 
+  // What it has done so far; may be read by any thread, and outlive the daemon.
+  std::shared_ptr<DaemonCounters> counters() const { return counters_; }
+
   // Where peers reach this daemon.
   const Endpoint& endpoint() const { return environment_.endpoint; }
   size_t sessions() const { return frontend_->sessions(); }
@@ -89,6 +93,7 @@ class Daemon {
   bool PollDoors();
 
   const DaemonParts parts_;
+  const std::shared_ptr<DaemonCounters> counters_ = std::make_shared<DaemonCounters>();
   CommunicatorEnvironment environment_;
   BufferQuota buffer_quota_;
   TenantWarnings tenant_warnings_;

@@ -16,8 +16,11 @@
 #ifndef MCCS_SERVICE_ENGINE_LOOP_H_
 #define MCCS_SERVICE_ENGINE_LOOP_H_
 
+#include <memory>
+
 #include "base/clock.h"
 #include "base/reactor.h"
+#include "service/counters.h"
 #include "service/daemon.h"
 
 namespace mccs {
@@ -40,6 +43,7 @@ class EngineLoop {
   void Run(const Readiness& stop);
 
  private:
+  void Count(MonotonicNs now, bool moved);
   // True when a descriptor ended the wait.
   bool Wait(int64_t idle_ns);
   bool Yield();
@@ -48,6 +52,9 @@ class EngineLoop {
   Daemon& daemon_;
   Reactor& reactor_;
   const Clock& clock_;
+  const std::shared_ptr<DaemonCounters> counters_ = daemon_.counters();
+  MonotonicNs started_ = 0;
+  int64_t asleep_ns_ = 0;
 };
 
 }  // namespace mccs

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_level.h"
+#include "base/metrics_server.h"
 #include "base/random.h"
 #include "base/reactor.h"
 #include "base/sd_notify.h"
@@ -28,6 +29,7 @@
 #include "service/device/emulation_importer.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_door.h"
+#include "service/metrics.h"
 #include "service/process_limits.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
@@ -46,6 +48,19 @@ int WorkersFor(const Config& config) {
 std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
   if (listen.host != "0.0.0.0" && listen.host != "::") return listen.host;
   return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
+}
+
+// `agent` may be null. LIFETIME: it outlives the server.
+absl::StatusOr<std::unique_ptr<MetricsServer>> ServeMetrics(const Config& config,
+                                                            const Daemon& daemon,
+                                                            const Agent* agent) {
+  return MetricsServer::Start(
+      config.metrics_listen, [host = config.host, counters = daemon.counters(), agent] {
+        return DaemonMetrics(*counters,
+                             {.host = host,
+                              .version = MCCS_VERSION,
+                              .controller_connected = agent != nullptr && agent->connected()});
+      });
 }
 
 absl::Status Serve(const Config& config, Log& log) {
@@ -124,6 +139,12 @@ absl::Status Serve(const Config& config, Log& log) {
     daemon->AddDoor(std::move(door));
     log.Info("tenants come to ", socket.path, socket.tenant.empty() ? "" : " as ", socket.tenant);
   }
+  std::unique_ptr<MetricsServer> metrics;
+  if (!config.metrics_listen.empty()) {
+    MCCS_ASSIGN_OR_RETURN(metrics, ServeMetrics(config, *daemon, agent.get()));
+    MCCS_RETURN_IF_ERROR(state->PublishMetrics(metrics->endpoint()));
+    log.Info("metrics at http://", metrics->endpoint(), "/metrics");
+  }
   MCCS_RETURN_IF_ERROR(state->Publish(ToString(daemon->endpoint())));
   log.Info("host ", config.host, " is ready: peers reach it at ", ToString(daemon->endpoint()),
            ", ", device.Description());
@@ -166,6 +187,8 @@ int Main(int argc, char** argv) {
                      "Directory for pid and endpoint (default " + flags.state_dir + ")");
   auto* controller = app.add_option("--controller", flags.controller,
                                     "HOST:PORT of mccs-controller (default: none)");
+  auto* metrics = app.add_option("--metrics-listen", flags.metrics_listen,
+                                 "HOST:PORT that serves /metrics to Prometheus (default: none)");
   auto* level =
       app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
@@ -190,6 +213,7 @@ int Main(int argc, char** argv) {
   if (*advertise) config.advertise = flags.advertise;
   if (*state_dir) config.state_dir = flags.state_dir;
   if (*controller) config.controller = flags.controller;
+  if (*metrics) config.metrics_listen = flags.metrics_listen;
   if (*level) {
     auto parsed = ParseLogLevel(log_level);
     if (!parsed.ok()) {
@@ -198,7 +222,7 @@ int Main(int argc, char** argv) {
     }
     config.log_level = *parsed;
   }
-  for (std::string* endpoint : {&config.listen, &config.advertise}) {
+  for (std::string* endpoint : {&config.listen, &config.advertise, &config.metrics_listen}) {
     if (endpoint->empty()) continue;
     auto resolved = ResolveEndpoint(*endpoint);
     if (!resolved.ok()) {

@@ -16,17 +16,21 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       unique_id_(first.id),
       tenant_(first.tenant),
       secret_(SecretOf(first.id)),
+      counters_(CountersOf(environment.counters, first.tenant)),
+      counted_(counters_->forming),
+      tally_(counters_),
       formation_{.id = CommId(first.id.comm_id),
                  .members = {},
                  .star = {},
                  .proposal = {},
                  .strategy = {},
-                 .lanes = {}},
+                 .lanes = {},
+                 .counters = counters_},
       forming_(std::make_unique<Forming>(environment, first, formation_, waker)),
       patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
                                             : std::max(first.warn_after_ns, kLeastPatienceNs)),
       splits_(formation_, secret_),
-      reporter_(environment, formation_) {}
+      reporter_(environment, formation_, tally_) {}
 
 void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   MCCS_CHECK(joinable());
@@ -213,8 +217,8 @@ void Communicator::Activate() {
     change_->Propose(*std::exchange(formation_.proposal, std::nullopt));
   }
   loop_ = std::make_unique<OperationLoop>(
-      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_}, layout,
-      formation_.members->self, *formation_.strategy, locals_);
+      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_, &tally_},
+      layout, formation_.members->self, *formation_.strategy, locals_);
   watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
                                         .star = formation_.star.get(),
                                         .log = env_.log,
@@ -229,7 +233,7 @@ void Communicator::Activate() {
                               .host_of = [members = &*formation_.members](Rank rank) {
                                 return members->HostName(members->layout.HostOf(rank));
                               }});
-  state_ = State::kActive;
+  Enter(State::kActive);
   env_.log->Info("communicator ", FormatCommId(id()), ": ", layout.rank_count(), " ranks on ",
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
                  " channels, strategy ", formation_.strategy->origin);
@@ -244,9 +248,9 @@ void Communicator::StartMessages() {
       .layout = formation_.members->layout,
       .self = formation_.members->self,
       .slice_bytes = formation_.strategy->lanes.slot_bytes,
-      .open_lane = [lanes = &formation_.lanes->messages()](HostIndex host) {
-        return lanes->SendTo(kMessageChannel, host);
-      }};
+      .open_lane = [lanes = &formation_.lanes->messages()](
+                       HostIndex host) { return lanes->SendTo(kMessageChannel, host); },
+      .tally = &tally_};
   messages_ = std::make_unique<MessageLoop>(*env_.device, options, locals_);
   formation_.lanes->messages().SetMessageListener(
       [this](HostIndex from, RecvLane& lane) { messages_->AddLane(from, lane); });
@@ -300,8 +304,10 @@ absl::StatusOr<bool> Communicator::PollChange() {
       change_->trouble() == reporter_.change_trouble()) {
     return moved;
   }
-  formation_.strategy = change_->strategy();
+  const Strategy before = *std::exchange(formation_.strategy, change_->strategy());
+  const std::string trouble_before = reporter_.change_trouble();
   reporter_.SetChangeTrouble(change_->trouble());
+  CountChange(before, trouble_before);
   reporter_.Report(work(), failure_, held_up_);
   return true;
 }

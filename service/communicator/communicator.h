@@ -36,6 +36,7 @@
 #include "service/communicator/reporter.h"
 #include "service/communicator/splits.h"
 #include "service/messages/message_watcher.h"
+#include "service/work_tally.h"
 
 namespace mccs {
 
@@ -57,6 +58,7 @@ class Communicator {
   // `waker` asks for a turn (Poll) on its behalf, whenever one is due without its being busy
   // (urgency) or a deadline. LIFETIME: `environment` and `waker` outlive it.
   Communicator(const CommunicatorEnvironment& environment, const JoinRequest& first, Waker& waker);
+  ~Communicator();
 
   // A rank has posted something, or opened or closed a window: it gets a turn. All other calls that
   // need one ask for it themselves.
@@ -156,6 +158,10 @@ class Communicator {
   // All ranks of the host. REQUIRES: there are members.
   bool HaveLeft(HostIndex host) const;
 
+  void Enter(State state);
+  void CountEpoch();
+  // Behind a change of the strategy in force, or of why the last proposal is not.
+  void CountChange(const Strategy& before, const std::string& trouble_before);
   void Activate();
   // The most that a local rank has captured into graphs that live.
   size_t ReplayableGroups() const;
@@ -183,6 +189,10 @@ class Communicator {
   const std::string tenant_;
   const Secret secret_;
   State state_ = State::kForming;
+  const std::shared_ptr<TenantCounters> counters_;
+  GaugeShare counted_;      // among those in this state
+  Epoch counted_epoch_{0};  // 0: none
+  WorkTally tally_;
 
   std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;

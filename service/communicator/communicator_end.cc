@@ -18,7 +18,8 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   if (state_ == State::kFailed && tell_at_ != kNever) FailAnew(why, tell_others);
   if (state_ == State::kFailed || state_ == State::kClosed) return;
   const bool forming = state_ != State::kActive;
-  state_ = State::kFailed;
+  Enter(State::kFailed);
+  counters_->failures[FailureClassOf(why)].Add(1);
   failure_ = why;
   const absl::Status named = Named(why);
   env_.log->Warning(std::string(named.message()));
@@ -115,7 +116,7 @@ bool Communicator::PollClosing() {
     if (needed || (!formation_.star->leads() && !formation_.star->flushed())) return moved;
     if (!formation_.lanes->drained()) return moved;
   }
-  state_ = State::kClosed;
+  Enter(State::kClosed);
   reporter_.End(failure_);
   return true;
 }

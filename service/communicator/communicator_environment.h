@@ -12,6 +12,7 @@
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
 #include "service/communicator/strategy.h"
+#include "service/counters.h"
 #include "service/device/device.h"
 #include "service/transport/lane.h"
 #include "topology/position.h"
@@ -25,12 +26,13 @@ struct CommunicatorEnvironment {
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
   Log* log = nullptr;
-  Position position;            // of this host
-  Endpoint endpoint;            // where peers reach this daemon
-  int channels = 1;             // of the default strategy
-  LaneShape lanes;              // likewise
-  uint32_t skew = 1;            // likewise
-  ChoiceParameters algorithms;  // likewise
+  Position position;                   // of this host
+  Endpoint endpoint;                   // where peers reach this daemon
+  int channels = 1;                    // of the default strategy
+  LaneShape lanes;                     // likewise
+  uint32_t skew = 1;                   // likewise
+  ChoiceParameters algorithms;         // likewise
+  DaemonCounters* counters = nullptr;  // null: nobody counts
 };
 
 // A rank that asks to join.

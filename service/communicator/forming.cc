@@ -205,7 +205,8 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .hosts = {},
                          .source_host = env_.endpoint.host,
                          .strategy = strategy,
-                         .waker = &waker_};
+                         .waker = &waker_,
+                         .counters = formation_.counters};
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));

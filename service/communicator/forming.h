@@ -33,6 +33,7 @@ struct Formation {
   std::optional<Strategy> proposal;  // of the controller, until the leader has chosen
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the one in force
   std::unique_ptr<CommunicatorLanes> lanes;
+  std::shared_ptr<TenantCounters> counters;  // of its tenant
 };
 
 class Forming {

@@ -105,7 +105,8 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
                          .secret = options_.secret,
                          .waker = options_.waker};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
-      options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes)));
+      options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes),
+      LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr)));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
   idle_ = false;
@@ -129,7 +130,8 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
                           .peer = peer,
                           .endpoint = options_.hosts[static_cast<size_t>(peer.value())]};
   IncomingLane& incoming = *incoming_.emplace_back(std::make_unique<IncomingLane>(
-      *options_.access.clock, origin, std::move(slots), std::move(lane)));
+      *options_.access.clock, origin, std::move(slots), std::move(lane),
+      LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
   if (excused_[static_cast<size_t>(peer.value())]) incoming.Excuse();
   if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());

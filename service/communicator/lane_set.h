@@ -32,6 +32,7 @@
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/peer_lane.h"
 #include "service/communicator/strategy.h"
+#include "service/counters.h"
 #include "service/device/device.h"
 #include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
@@ -56,7 +57,8 @@ struct LaneSetOptions {
   Strategy strategy;
   Waker* waker = nullptr;  // when lanes that are dialled from here have something to do
   bool messages = true;    // kMessageChannel may be used, too
-  std::shared_ptr<LaneMemory> memory = nullptr;  // null: of this set alone
+  std::shared_ptr<LaneMemory> memory = nullptr;        // null: of this set alone
+  std::shared_ptr<TenantCounters> counters = nullptr;  // null: nobody counts
 };
 
 class LaneSet final : public LaneDirectory {

@@ -24,6 +24,7 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
     : device_(*parts.device),
       order_(*parts.order),
       change_(*parts.change),
+      tally_(*parts.tally),
       lanes_(parts.lanes),
       self_(self),
       strategy_(strategy),
@@ -207,7 +208,9 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
 
 void OperationLoop::Complete() {
   ++completed_;
-  bytes_ += signature_.count * SizeOf(signature_.type);
+  const uint64_t bytes = signature_.count * SizeOf(signature_.type);
+  bytes_ += bytes;
+  tally_.Count(signature_.kind, bytes);
   for (const LocalRank& local : ranks_) {
     if (local.port == nullptr) continue;
     if (key_ == kPosted) {

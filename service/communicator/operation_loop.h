@@ -22,6 +22,7 @@
 #include "service/communicator/rank_port.h"
 #include "service/communicator/strategy_change.h"
 #include "service/executor/executor.h"
+#include "service/work_tally.h"
 
 namespace mccs {
 
@@ -40,6 +41,7 @@ class OperationLoop {
     LaneSet* lanes;  // of the first strategy
     DecidedOrder* order;
     StrategyChange* change;
+    WorkTally* tally;
   };
   // `ranks` by LocalIndex; they and the parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
@@ -101,6 +103,7 @@ class OperationLoop {
   Device& device_;
   DecidedOrder& order_;
   StrategyChange& change_;
+  WorkTally& tally_;
   LaneSet* lanes_;
   const HostIndex self_;
   Strategy strategy_;

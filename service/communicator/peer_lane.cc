@@ -42,8 +42,8 @@ MonotonicNs LanePatience::deadline() const {
 // ---- Out of this host ---------------------------------------------------------------------------
 
 OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-                           std::unique_ptr<SendLane> lane)
-    : access_(access), options_(dial), first_(first), lane_(std::move(lane)) {
+                           std::unique_ptr<SendLane> lane, LaneTally tally)
+    : access_(access), options_(dial), first_(first), lane_(std::move(lane)), tally_(tally) {
   MCCS_CHECK(lane_ != nullptr);
   StartDial();
 }
@@ -98,7 +98,10 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved |= came;
   }
   if (move_to_.has_value()) *moved |= PollMove();
-  if (attached_) *moved |= lane_->Poll();
+  if (attached_ && lane_->Poll()) {
+    *moved = true;
+    tally_.Count(lane_->counters());
+  }
   if (excused_) return absl::OkStatus();
   const absl::Status status = Trouble();
   const MonotonicNs now = access_.clock->Now();
@@ -178,8 +181,13 @@ std::string OutgoingLane::DescribeState(const absl::Status& status) const {
 // ---- Into this host -----------------------------------------------------------------------------
 
 IncomingLane::IncomingLane(const Clock& clock, const LaneOrigin& origin,
-                           std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane)
-    : clock_(clock), origin_(origin), slots_(std::move(slots)), lane_(std::move(lane)) {
+                           std::unique_ptr<DeviceMemory> slots, std::unique_ptr<RecvLane> lane,
+                           LaneTally tally)
+    : clock_(clock),
+      origin_(origin),
+      slots_(std::move(slots)),
+      lane_(std::move(lane)),
+      tally_(tally) {
   MCCS_CHECK(slots_ != nullptr && lane_ != nullptr);
 }
 
@@ -191,7 +199,10 @@ void IncomingLane::Attach(std::unique_ptr<Connection> connection) {
 
 absl::Status IncomingLane::Poll(bool* moved) {
   if (!attached_) return absl::OkStatus();
-  *moved |= lane_->Poll();
+  if (lane_->Poll()) {
+    *moved = true;
+    tally_.Count(lane_->counters());
+  }
   if (excused_) return absl::OkStatus();
   if (absl::Status over = patience_.Check(lane_->status(), clock_.Now()); !over.ok()) {
     return Named(over, channel(), origin_.endpoint);

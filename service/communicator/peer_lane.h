@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
+#include "service/communicator/lane_tally.h"
 #include "service/device/device.h"
 #include "service/transport/lane.h"
 
@@ -51,7 +52,7 @@ class OutgoingLane {
  public:
   // Starts to dial as `dial` says; its preamble names the lane. REQUIRES: `lane` is not null.
   OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-               std::unique_ptr<SendLane> lane);
+               std::unique_ptr<SendLane> lane, LaneTally tally);
 
   SendLane& lane() { return *lane_; }
   const SendLane& lane() const { return *lane_; }
@@ -94,6 +95,7 @@ class OutgoingLane {
   const FirstDial first_;
   absl::Status first_failure_;  // of kPatient
   std::unique_ptr<SendLane> lane_;
+  LaneTally tally_;
   std::unique_ptr<Dial> dial_;
   std::optional<DialRoute> move_to_;  // to which the lane has not come yet
   std::unique_ptr<Dial> move_dial_;   // that way, beside what keeps the lane working
@@ -116,7 +118,7 @@ class IncomingLane {
  public:
   // `slots` is the memory that `lane` lands in. REQUIRES: neither is null.
   IncomingLane(const Clock& clock, const LaneOrigin& origin, std::unique_ptr<DeviceMemory> slots,
-               std::unique_ptr<RecvLane> lane);
+               std::unique_ptr<RecvLane> lane, LaneTally tally);
 
   RecvLane& lane() { return *lane_; }
   const RecvLane& lane() const { return *lane_; }
@@ -139,6 +141,7 @@ class IncomingLane {
   const LaneOrigin origin_;
   std::unique_ptr<DeviceMemory> slots_;  // outlives the lane
   std::unique_ptr<RecvLane> lane_;
+  LaneTally tally_;
   bool attached_ = false;
   bool excused_ = false;
   LanePatience patience_;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "proto/call_options.h"
 #include "service/communicator/forming.h"
+#include "service/work_tally.h"
 
 namespace mccs {
 
@@ -24,9 +25,10 @@ struct WorkDone {
 
 class Reporter {
  public:
-  // LIFETIME: `environment` and `formation` outlive this.
-  Reporter(const CommunicatorEnvironment& environment, const Formation& formation)
-      : env_(environment), formation_(formation) {}
+  // LIFETIME: all of them outlive this.
+  Reporter(const CommunicatorEnvironment& environment, const Formation& formation,
+           const WorkTally& tally)
+      : env_(environment), formation_(formation), tally_(tally) {}
 
   // Why the controller's last proposal did not come into force: part of reports from here on.
   void SetChangeTrouble(const std::string& why) { change_trouble_ = why; }
@@ -46,6 +48,7 @@ class Reporter {
  private:
   const CommunicatorEnvironment& env_;
   const Formation& formation_;
+  const WorkTally& tally_;
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
   std::string change_trouble_;

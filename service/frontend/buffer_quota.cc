@@ -7,8 +7,8 @@
 
 namespace mccs {
 
-BufferQuota::BufferQuota(const BufferLimits& limits)
-    : limits_(limits), use_(std::make_shared<Use>()) {}
+BufferQuota::BufferQuota(const BufferLimits& limits, DaemonCounters* counters)
+    : limits_(limits), counters_(counters), use_(std::make_shared<Use>()) {}
 
 absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(const std::string& tenant) {
   if (use_->all >= kMaxBuffersOfAll) {
@@ -25,12 +25,17 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(const std::string
         " buffers with mccsd over all its processes, which is its limit: communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
-  return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant));
+  return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant,
+                                          CountersOf(counters_, tenant)));
 }
 
 BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,
-                         uint64_t bytes_limit)
-    : use_(std::move(use)), tenant_(std::move(tenant)), bytes_limit_(bytes_limit) {
+                         uint64_t bytes_limit, std::shared_ptr<TenantCounters> counters)
+    : use_(std::move(use)),
+      tenant_(std::move(tenant)),
+      bytes_limit_(bytes_limit),
+      counters_(std::move(counters)),
+      counted_(counters_->buffers) {
   ++use_->all;
   ++use_->tenants[tenant_].buffers;
 }
@@ -39,6 +44,7 @@ BufferShare::~BufferShare() {
   --use_->all;
   auto own = use_->tenants.find(tenant_);
   own->second.bytes -= bytes_;
+  counters_->buffer_bytes.Add(-static_cast<int64_t>(bytes_));
   if (--own->second.buffers == 0) use_->tenants.erase(own);
 }
 
@@ -53,6 +59,7 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   }
   bytes_ = bytes;
   own.bytes += bytes;
+  counters_->buffer_bytes.Add(static_cast<int64_t>(bytes));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/units.h"
+#include "service/counters.h"
 
 namespace mccs {
 
@@ -39,7 +40,8 @@ class BufferShare;
 
 class BufferQuota {
  public:
-  explicit BufferQuota(const BufferLimits& limits);
+  // `counters`, unless null, are told of what tenants have. LIFETIME: they outlive the quota.
+  explicit BufferQuota(const BufferLimits& limits, DaemonCounters* counters = nullptr);
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
@@ -61,6 +63,7 @@ class BufferQuota {
   };
 
   const BufferLimits limits_;
+  DaemonCounters* const counters_;
   const std::shared_ptr<Use> use_;  // shares may outlive the quota, in the hands of a last holder
 };
 
@@ -75,11 +78,14 @@ class BufferShare {
 
  private:
   friend class BufferQuota;
-  BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit);
+  BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit,
+              std::shared_ptr<TenantCounters> counters);
 
   const std::shared_ptr<BufferQuota::Use> use_;
   const std::string tenant_;
   const uint64_t bytes_limit_;
+  const std::shared_ptr<TenantCounters> counters_;
+  const GaugeShare counted_;
   uint64_t bytes_ = 0;
 };
 

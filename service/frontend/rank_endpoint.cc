@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "service/frontend/error_class.h"
+#include "service/error_class.h"
 
 namespace mccs {
 

@@ -24,6 +24,7 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
     : id_(id),
       env_(environment),
       channel_(std::move(channel)),
+      counters_(CountersOf(environment.counters, channel_->identity().tenant)),
       buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant) {}
 
 Session::~Session() = default;

@@ -23,6 +23,7 @@
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/offspring.h"
+#include "service/counters.h"
 #include "service/frontend/buffer_registry.h"
 #include "service/frontend/buffer_releases.h"
 #include "service/frontend/rank_endpoint.h"
@@ -40,7 +41,8 @@ struct SessionEnvironment {
   const Clock* clock = nullptr;
   Log* log = nullptr;
   TenantWarnings* warnings = nullptr;
-  Endpoint endpoint;  // where peers reach this daemon: stands in the unique ids
+  DaemonCounters* counters = nullptr;  // null: nobody counts
+  Endpoint endpoint;                   // where peers reach this daemon: stands in the unique ids
   // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.
   std::function<absl::Status(const wire::UniqueId&, const std::string& tenant)> host_environment_id;
 };
@@ -160,6 +162,8 @@ class Session {
   const SessionId id_;
   const SessionEnvironment& env_;
   std::unique_ptr<TenantChannel> channel_;
+  const std::shared_ptr<TenantCounters> counters_;
+  const GaugeShare counted_{counters_->sessions};
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;

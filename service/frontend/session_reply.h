@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "proto/shim_control.h"
-#include "service/frontend/error_class.h"
+#include "service/error_class.h"
 
 namespace mccs {
 

@@ -146,6 +146,7 @@ void MessageLoop::CompleteAll() {
   for (const OpenMessage& message : done_) {
     ++completed_;
     bytes_ += message.bytes();
+    options_.tally->Count(message.call->kind, message.bytes());
     message.port->CompleteMessage(*message.call);
   }
   done_.clear();

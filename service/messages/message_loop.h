@@ -26,6 +26,7 @@
 #include "service/messages/local_puts.h"
 #include "service/messages/peer_messages.h"
 #include "service/messages/signal_counts.h"
+#include "service/work_tally.h"
 
 namespace mccs {
 
@@ -37,6 +38,7 @@ class MessageLoop {
     uint32_t slice_bytes = 0;  // of the lanes
     // The lane for messages to a host, opened if need be.
     std::function<SendLane*(HostIndex)> open_lane;
+    WorkTally* tally = nullptr;  // outlives the loop
   };
 
   // `ranks` by LocalIndex; they, the device and the lanes outlive the loop.

@@ -30,9 +30,11 @@ TEST_F(StateDirectoryTest, FilesAreThereWhileTheirOwnerLives) {
     ASSERT_TRUE(state.ok()) << state.status();
     EXPECT_EQ(Line("pid"), absl::StrCat(getpid()));
     EXPECT_FALSE(std::filesystem::exists(path_ + "/endpoint")) << "not ready yet";
+    ASSERT_TRUE((*state)->PublishMetrics("10.0.0.1:7401").ok());
     ASSERT_TRUE((*state)->Publish("10.0.0.1:7400").ok());
     EXPECT_EQ(Line("endpoint"), "10.0.0.1:7400");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 2)
+    EXPECT_EQ(Line("metrics"), "10.0.0.1:7401");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 3)
         << "no drafts are left";
   }
   EXPECT_TRUE(std::filesystem::is_empty(path_));

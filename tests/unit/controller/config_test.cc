@@ -25,12 +25,13 @@ TEST(ControllerConfig, EveryKeyIsRead) {
   ControllerConfig config;
   const absl::Status status = Read(
       "listen: '[::1]:7600'\nstate_dir: /run/mccs\nstore: /var/lib/mccs/store.db\n"
-      "log_level: debug\nheartbeat_timeout: 1500ms\n",
+      "metrics_listen: '0.0.0.0:7501'\nlog_level: debug\nheartbeat_timeout: 1500ms\n",
       &config);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "[::1]:7600");
   EXPECT_EQ(config.state_dir, "/run/mccs");
   EXPECT_EQ(config.store, "/var/lib/mccs/store.db");
+  EXPECT_EQ(config.metrics_listen, "0.0.0.0:7501");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.heartbeat_timeout_ns, 1500 * kNsPerMs);
 }
@@ -38,12 +39,14 @@ TEST(ControllerConfig, EveryKeyIsRead) {
 TEST(ControllerConfig, WrongValuesAreToldWithTheirPlaces) {
   ControllerConfig config;
   const absl::Status status =
-      Read("listen: 7500\nlog_level: loud\nheartbeat_timeout: 5\nlisten_on: x\n", &config);
+      Read("listen: 7500\nlog_level: loud\nheartbeat_timeout: 5\nlisten_on: x\nmetrics_listen: x\n",
+           &config);
   const std::string text(status.message());
   EXPECT_THAT(text, HasSubstr("yaml:1:9: '7500' is no address"));
   EXPECT_THAT(text, HasSubstr("yaml:2:12: 'loud' is no log level"));
   EXPECT_THAT(text, HasSubstr("yaml:3:20: '5' is no heartbeat timeout"));
   EXPECT_THAT(text, HasSubstr("yaml:4:1: unknown key 'listen_on'"));
+  EXPECT_THAT(text, HasSubstr("yaml:5:17: 'x' is no address"));
 }
 
 TEST(ControllerConfig, AddressesToListenOnAreChecked) {

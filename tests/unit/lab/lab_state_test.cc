@@ -18,7 +18,7 @@ LabState TwoHosts() {
   state.supervisor_pid = 12;
   state.ready = true;
   state.daemons = {{"controller", "127.0.0.1", 13, "ready", "127.0.0.1:1", 0},
-                   {"h0", "127.0.0.1", 14, "ready", "127.0.0.1:2", 4},
+                   {"h0", "127.0.0.1", 14, "ready", "127.0.0.1:2", 4, "127.0.0.1:3"},
                    {"h1", "127.0.0.2", 0, "killed by signal 9", "", 3}};
   return state;
 }
@@ -41,6 +41,7 @@ TEST(LabState, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->daemons[2].address, "127.0.0.2");
   EXPECT_EQ(read->daemons[2].condition, "killed by signal 9");
   EXPECT_EQ(read->daemons[2].endpoint, "");
+  EXPECT_EQ(read->daemons[1].metrics, "127.0.0.1:3");
 }
 
 TEST(LabState, KnowsWhoHoldsANode) {

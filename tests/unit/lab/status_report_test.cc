@@ -11,16 +11,16 @@ std::vector<LabState> OneLab() {
   lab.name = "a";
   lab.supervisor_pid = 5;
   lab.ready = true;
-  lab.daemons = {{"controller", "127.0.0.1", 6, "ready", "127.0.0.1:40000", 0},
+  lab.daemons = {{"controller", "127.0.0.1", 6, "ready", "127.0.0.1:40000", 0, "127.0.0.1:40001"},
                  {"h0", "127.0.0.1", 0, "exited with status 1", "", 2}};
   return {lab};
 }
 
 TEST(StatusTable, AlignsColumnsAndShowsHowADaemonEnded) {
   EXPECT_EQ(StatusTable(OneLab()),
-            "LAB  DAEMON      GPUS  ENDPOINT         PID  CONDITION\n"
-            "a    controller  -     127.0.0.1:40000  6    ready\n"
-            "a    h0          2     -                -    exited with status 1\n");
+            "LAB  DAEMON      GPUS  ENDPOINT         METRICS          PID  CONDITION\n"
+            "a    controller  -     127.0.0.1:40000  127.0.0.1:40001  6    ready\n"
+            "a    h0          2     -                -                -    exited with status 1\n");
 }
 
 TEST(StatusTable, SaysThatThereAreNoLabs) { EXPECT_EQ(StatusTable({}), "no labs\n"); }
@@ -28,13 +28,15 @@ TEST(StatusTable, SaysThatThereAreNoLabs) { EXPECT_EQ(StatusTable({}), "no labs\
 TEST(StatusJson, IsOneListOfLabs) {
   EXPECT_EQ(StatusJson({}), "[]\n");
   std::vector<LabState> labs = OneLab();
-  EXPECT_EQ(StatusJson(labs),
-            R"([{"name": "a", "ready": true, "supervisor_pid": 5, "network": "processes", )"
-            R"("daemons": [{"name": "controller", "address": "127.0.0.1", "pid": 6, )"
-            R"("condition": "ready", "endpoint": "127.0.0.1:40000", "gpus": 0}, )"
-            R"({"name": "h0", "address": "127.0.0.1", "pid": 0, )"
-            R"("condition": "exited with status 1", "endpoint": "", "gpus": 2}], "nodes": []}])"
-            "\n");
+  EXPECT_EQ(
+      StatusJson(labs),
+      R"([{"name": "a", "ready": true, "supervisor_pid": 5, "network": "processes", )"
+      R"("daemons": [{"name": "controller", "address": "127.0.0.1", "pid": 6, )"
+      R"("condition": "ready", "endpoint": "127.0.0.1:40000", )"
+      R"("metrics": "127.0.0.1:40001", "gpus": 0}, )"
+      R"({"name": "h0", "address": "127.0.0.1", "pid": 0, )"
+      R"("condition": "exited with status 1", "endpoint": "", "metrics": "", "gpus": 2}], "nodes": []}])"
+      "\n");
 }
 
 TEST(StatusJson, NamesTheHoldersOfNodes) {

@@ -38,7 +38,8 @@ TEST_F(ServiceConfigTest, AnEmptyFileIsTheDefault) {
 
 TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   const auto config = Read(
-      "host: h7\nlisten: '10.0.0.7:7400'\ngpus: 4\nlog_level: warning\n"
+      "host: h7\nlisten: '10.0.0.7:7400'\nmetrics_listen: '127.0.0.1:7401'\ngpus: 4\nlog_level: "
+      "warning\n"
       "position: {pod: p1, rack: r2}\n"
       "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
@@ -47,6 +48,7 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
       "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
+  EXPECT_EQ(config->metrics_listen, "127.0.0.1:7401");
   EXPECT_EQ(config->rack, "r2");
   ASSERT_EQ(config->sockets.size(), 1u);
   EXPECT_EQ(config->sockets[0].tenant, "blue");

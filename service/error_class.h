@@ -1,6 +1,6 @@
-// How a failure inside the daemon is told to a tenant.
-#ifndef MCCS_SERVICE_FRONTEND_ERROR_CLASS_H_
-#define MCCS_SERVICE_FRONTEND_ERROR_CLASS_H_
+// How a failure inside the daemon is told to a tenant, and counted.
+#ifndef MCCS_SERVICE_ERROR_CLASS_H_
+#define MCCS_SERVICE_ERROR_CLASS_H_
 
 #include "absl/status/status.h"
 #include "proto/shim_wire.h"
@@ -35,4 +35,4 @@ inline wire::ErrorClass ToErrorClass(const absl::Status& status) {
 
 }  // namespace mccs
 
-#endif  // MCCS_SERVICE_FRONTEND_ERROR_CLASS_H_
+#endif  // MCCS_SERVICE_ERROR_CLASS_H_

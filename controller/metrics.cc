@@ -1,0 +1,90 @@
+#include "controller/metrics.h"
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "base/metric_family.h"
+
+namespace mccs {
+namespace {
+
+void AddRegistry(const Registry& registry, MetricFamilies* out) {
+  std::map<HostState, int> hosts;
+  for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
+  out->BeginGauge("mccs_controller_hosts", "Hosts whose daemons have registered, by state.");
+  out->Add({{"state", "ready"}}, hosts[HostState::kReady]);
+  out->Add({{"state", "lost"}}, hosts[HostState::kLost]);
+  out->Add({{"state", "refused"}}, hosts[HostState::kRefused]);
+
+  std::map<std::string, int> communicators;
+  for (const auto& [id, record] : registry.communicators()) {
+    ++communicators[record.announced.tenant()];
+  }
+  out->BeginGauge("mccs_controller_communicators", "Communicators that daemons have announced.");
+  for (const auto& [tenant, count] : communicators) out->Add({{"tenant", tenant}}, count);
+}
+
+prometheus::ClientMetric::Histogram ToHistogram(const ConvergenceTimes& times) {
+  prometheus::ClientMetric::Histogram histogram;
+  histogram.sample_count = times.count();
+  histogram.sample_sum = times.sum_seconds;
+  uint64_t below = 0;
+  for (size_t i = 0; i < times.counts.size(); ++i) {
+    below += times.counts[i];
+    const bool last = i == ConvergenceTimes::kBounds.size();
+    histogram.bucket.push_back({.cumulative_count = below,
+                                .upper_bound = last ? std::numeric_limits<double>::infinity()
+                                                    : ConvergenceTimes::kBounds[i]});
+  }
+  return histogram;
+}
+
+void AddDecisions(const Rollouts& rollouts, MetricFamilies* out) {
+  out->BeginCounter("mccs_controller_decisions_total",
+                    "Strategies proposed to communicators, by the policy that decided.");
+  for (const auto& [policy, count] : rollouts.by_policy()) {
+    out->Add({{"policy", policy}}, static_cast<double>(count));
+  }
+  out->BeginCounter("mccs_controller_decision_failures_total",
+                    "Communicators for which no policy could decide.");
+  out->Add(static_cast<double>(rollouts.failed()));
+  out->BeginGauge("mccs_controller_proposals_pending",
+                  "Proposals that are not in force on all hosts yet.");
+  out->Add(static_cast<double>(rollouts.pending()));
+  out->BeginCounter("mccs_controller_proposals_total", "Proposals by what became of them.");
+  out->Add({{"result", "in_force"}}, static_cast<double>(rollouts.times().count()));
+  out->Add({{"result", "superseded"}}, static_cast<double>(rollouts.superseded()));
+  out->Add({{"result", "dropped"}}, static_cast<double>(rollouts.dropped()));
+  out->BeginHistogram("mccs_controller_convergence_seconds",
+                      "From a proposal to the report of the last host that it is in force.");
+  out->AddHistogram({}, ToHistogram(rollouts.times()));
+}
+
+void AddStore(const StoreCounts& store, MetricFamilies* out) {
+  out->BeginCounter("mccs_controller_store_commits_total", "Commits to the store.");
+  out->Add({{"result", "done"}}, static_cast<double>(store.commits));
+  out->Add({{"result", "failed"}}, static_cast<double>(store.failed_commits));
+  out->BeginCounter("mccs_controller_store_commit_seconds_total", "Time that commits took.");
+  out->Add(static_cast<double>(store.commit_ns) / kNsPerSec);
+  out->BeginCounter("mccs_controller_audit_entries_total",
+                    "Entries of the audit log since the start, by action and outcome.");
+  for (const auto& [which, count] : store.audit) {
+    out->Add({{"action", which.first}, {"outcome", which.second}}, static_cast<double>(count));
+  }
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coordinator,
+                                                        const StoreCounts& store) {
+  MetricFamilies out;
+  out.BeginGauge("mccs_build_info", "Always 1; the labels say what runs here.");
+  out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
+  AddRegistry(coordinator.registry(), &out);
+  AddDecisions(coordinator.rollouts(), &out);
+  AddStore(store, &out);
+  return out.Take();
+}
+
+}  // namespace mccs

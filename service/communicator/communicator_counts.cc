@@ -1,0 +1,45 @@
+// The part of a Communicator that counts: itself among its tenant's, and the strategies that come
+// into force.
+#include <utility>
+
+#include "service/communicator/communicator.h"
+
+namespace mccs {
+
+Communicator::~Communicator() { Enter(State::kClosed); }
+
+void Communicator::Enter(State state) {
+  state_ = state;
+  switch (state) {
+    case State::kForming:
+      counted_ = GaugeShare(counters_->forming);
+      break;
+    case State::kActive:
+      counted_ = GaugeShare(counters_->active);
+      break;
+    case State::kFailed:
+      counted_ = GaugeShare(counters_->failed);
+      break;
+    case State::kClosed:
+      counted_ = GaugeShare();
+      break;
+  }
+  CountEpoch();
+}
+
+void Communicator::CountEpoch() {
+  const Epoch now = state_ == State::kActive ? formation_.strategy->epoch : Epoch(0);
+  const Epoch before = std::exchange(counted_epoch_, now);
+  if (before == now) return;
+  if (before != Epoch(0)) counters_->LeaveEpoch(before.value());
+  if (now != Epoch(0)) counters_->EnterEpoch(now.value());
+}
+
+void Communicator::CountChange(const Strategy& before, const std::string& trouble_before) {
+  CountEpoch();
+  if (formation_.strategy->epoch != before.epoch) counters_->changes_done.Add(1);
+  const std::string& trouble = reporter_.change_trouble();
+  if (!trouble.empty() && trouble != trouble_before) counters_->changes_dropped.Add(1);
+}
+
+}  // namespace mccs

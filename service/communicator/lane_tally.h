@@ -1,0 +1,36 @@
+// Adds what a lane has carried to its tenant's sums.
+//
+// OWNER: the lane's end. THREAD: the owning engine.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LANE_TALLY_H_
+#define MCCS_SERVICE_COMMUNICATOR_LANE_TALLY_H_
+
+#include <cstdint>
+
+#include "service/counters.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+class LaneTally {
+ public:
+  // Null: nobody counts. LIFETIME: `into` outlives this.
+  explicit LaneTally(TenantCounters::Lanes* into) : into_(into) {}
+
+  // `now`: of the lane since it was made.
+  void Count(const LaneCounters& now) {
+    if (into_ == nullptr) return;
+    into_->bytes.Add(now.payload_bytes - bytes_);
+    into_->reconnects.Add(now.reconnects - reconnects_);
+    bytes_ = now.payload_bytes;
+    reconnects_ = now.reconnects;
+  }
+
+ private:
+  TenantCounters::Lanes* const into_;
+  uint64_t bytes_ = 0;  // counted so far
+  uint64_t reconnects_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LANE_TALLY_H_

@@ -1,0 +1,28 @@
+// A daemon's counters in Prometheus' terms: what GET /metrics of mccsd shows. docs/operator.md
+// lists them for people.
+//
+// THREAD: any.
+#ifndef MCCS_SERVICE_METRICS_H_
+#define MCCS_SERVICE_METRICS_H_
+
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <vector>
+
+#include "service/counters.h"
+
+namespace mccs {
+
+struct DaemonFacts {
+  std::string host;
+  std::string version;
+  bool controller_connected = false;
+};
+
+std::vector<prometheus::MetricFamily> DaemonMetrics(const DaemonCounters& counters,
+                                                    const DaemonFacts& facts);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_METRICS_H_

@@ -1,0 +1,93 @@
+// What daemons count while a job runs: calls, bytes on lanes, changes of strategy, and what is left
+// when all has ended.
+#include <gtest/gtest.h>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kCount = 50'000;
+constexpr uint64_t kBytes = kCount * sizeof(float);
+
+const TenantCounters::Work& WorkOf(const TenantCounters& tenant, OpKind kind) {
+  return tenant.work[static_cast<size_t>(kind)];
+}
+
+TEST(SimCounters, CallsAndLaneBytesAreThoseOfTheJob) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, kCount);
+  job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = 100});
+  job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = 100});
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  world.RunFor(kNsPerSec);  // the last acknowledgements
+  for (int host : {0, 1}) {
+    SCOPED_TRACE(host);
+    const auto counters = world.host(host).daemon().counters()->Of("uid 1000");
+    EXPECT_EQ(WorkOf(*counters, OpKind::kAllReduce).operations.value(), 3u);
+    EXPECT_EQ(WorkOf(*counters, OpKind::kAllReduce).bytes.value(), 3 * kBytes);
+    EXPECT_EQ(WorkOf(*counters, host == 0 ? OpKind::kSend : OpKind::kRecv).bytes.value(),
+              100 * sizeof(float));
+    // Of a ring of two each host sends half to be reduced, and half that is reduced.
+    const uint64_t message = 100 * sizeof(float);
+    EXPECT_EQ(counters->sent.bytes.value(), 3 * kBytes + (host == 0 ? message : 0));
+    EXPECT_EQ(counters->received.bytes.value(), 3 * kBytes + (host == 1 ? message : 0));
+    EXPECT_EQ(counters->active.value(), 1);
+    EXPECT_EQ(counters->forming.value(), 0);
+    EXPECT_EQ(counters->sessions.value(), 1);
+    EXPECT_EQ(counters->buffers.value(), 2);
+    EXPECT_GE(counters->buffer_bytes.value(), 2 << 20);
+  }
+}
+
+TEST(SimCounters, ChangesOfStrategyAreCountedAndLanesGoOnCounting) {
+  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  const auto counters = world.host(1).daemon().counters()->Of("uid 1000");
+  EXPECT_EQ(counters->highest_epoch.value(), 1);
+  job.Fill(kCount);
+  job.PostAll(OpKind::kAllReduce, kCount);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  SimController& controller = world.host(0).controller();
+  Strategy next;
+  next.epoch = Epoch(6);
+  next.channels.resize(2);
+  for (ChannelStrategy& channel : next.channels) channel.ring = {HostIndex(1), HostIndex(0)};
+  next.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+  next.origin = "the test";
+  controller.proposals.push_back({controller.announced.front(), next});
+  ASSERT_TRUE(world.RunUntil([&] { return counters->changes_done.value() == 1; }));
+  EXPECT_EQ(counters->highest_epoch.value(), 6);
+  EXPECT_EQ(counters->changes_dropped.value(), 0u);
+  job.PostAll(OpKind::kAllReduce, kCount);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  world.RunFor(kNsPerSec);
+  EXPECT_EQ(counters->sent.bytes.value(), 2 * kBytes) << "over both sets of lanes";
+}
+
+TEST(SimCounters, AFailureIsCountedAndNothingStays) {
+  SimWorld world({.seed = 3, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  const auto counters = world.host(0).daemon().counters()->Of("uid 1000");
+  job.Fill(kCount);
+  job.Post(0, OpKind::kAllReduce, kCount);
+  world.RunFor(kNsPerMs);
+  world.host(1).Kill(world.network());
+  ASSERT_TRUE(world.RunUntil([&] { return counters->failed.value() == 1; }));
+  EXPECT_EQ(counters->failures[FailureClassOf(absl::UnavailableError(""))].value(), 1u);
+  EXPECT_EQ(counters->active.value(), 0);
+  EXPECT_EQ(counters->highest_epoch.value(), 0);
+  job.tenant(0).Kill();
+  ASSERT_TRUE(world.RunUntil([&] { return counters->sessions.value() == 0; }));
+  EXPECT_EQ(counters->failed.value(), 0);
+  EXPECT_EQ(counters->buffers.value(), 0);
+  EXPECT_EQ(counters->buffer_bytes.value(), 0);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,89 @@
+// What GET /metrics of mccs-controller says.
+#include "controller/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <regex>
+
+#include "controller/store/memory_store.h"
+#include "tests/unit/controller/announcements.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class HandClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now; }
+  MonotonicNs now = 1000 * kNsPerSec;
+};
+
+class ControllerMetricsTest : public testing::Test {
+ protected:
+  std::string Text(const StoreCounts& store = {}) {
+    return prometheus::TextSerializer().Serialize(ControllerMetrics(coordinator_, store));
+  }
+
+  HandClock clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  Coordinator coordinator_{{.version = "1.2"}, &clock_, log_.get()};
+};
+
+TEST_F(ControllerMetricsTest, FollowAProposalFromDecisionToForce) {
+  coordinator_.Hear(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator_.Hear(AgentKey(2), Registration(MakeHost("h1")));
+  coordinator_.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  coordinator_.Gone(AgentKey(2), "its connection closed");
+  std::string text = Text();
+  EXPECT_THAT(text,
+              HasSubstr("mccs_build_info{component=\"mccs-controller\",version=\"1.2\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_hosts{state=\"ready\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_hosts{state=\"lost\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_communicators{tenant=\"uid 1000\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_decisions_total{policy=\"locality_ring\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_pending 1\n"));
+  coordinator_.Hear(AgentKey(3), Registration(MakeHost("h1")));
+  clock_.now += 2 * kNsPerSec;
+  coordinator_.Hear(AgentKey(1), Reporting(7, 2));
+  coordinator_.Hear(AgentKey(3), Reporting(7, 2));
+  text = Text();
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_pending 0\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_proposals_total{result=\"in_force\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"1\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"3\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"+Inf\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_sum 2\n"));
+}
+
+TEST_F(ControllerMetricsTest, CountWhatTheStoreKept) {
+  CountingStore store(std::make_unique<MemoryStore>(), &clock_);
+  StoreChange change;
+  for (const char* outcome : {"done", "refused: no such tenant"}) {
+    AuditEntry& entry = change.audit.emplace_back();
+    entry.action = "apply";
+    entry.outcome = outcome;
+  }
+  ASSERT_TRUE(store.Commit(change).ok());
+  change.revision = 17;  // neither the stored one nor the next
+  EXPECT_FALSE(store.Commit(change).ok());
+  const std::string text = Text(store.counts());
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_store_commits_total{result=\"done\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_controller_store_commits_total{result=\"failed\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("mccs_controller_audit_entries_total{action=\"apply\","
+                              "outcome=\"refused\"} 1\n"));
+}
+
+TEST_F(ControllerMetricsTest, NamesFollowTheRules) {
+  for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {})) {
+    EXPECT_TRUE(std::regex_match(family.name, std::regex("mccs_[a-z_]+"))) << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total"))
+        << family.name;
+    EXPECT_FALSE(family.help.empty()) << family.name;
+  }
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,91 @@
+#include "controller/rollouts.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/controller/announcements.h"
+
+namespace mccs {
+namespace {
+
+constexpr CommId kId{7};
+
+class RolloutsTest : public testing::Test {
+ protected:
+  RolloutsTest() {
+    record_.announced = MakeAnnounce(7, {"h0", "h1"});
+    record_.leader = "h0";
+  }
+  void Propose(uint64_t epoch, int64_t now_ms) {
+    strategy::Strategy strategy;
+    strategy.set_epoch(epoch);
+    strategy.set_origin("locality_ring by gold");
+    rollouts_.Proposed(kId, record_, strategy, now_ms * kNsPerMs);
+  }
+  void Report(const std::string& host, uint64_t epoch, int64_t now_ms,
+              const std::string& trouble = "") {
+    agent::Report report;
+    report.set_epoch(epoch);
+    report.set_change_trouble(trouble);
+    record_.reports[host] = report;
+    rollouts_.Reported(kId, host, report, now_ms * kNsPerMs);
+  }
+
+  CommunicatorRecord record_;
+  Rollouts rollouts_;
+};
+
+TEST_F(RolloutsTest, AProposalIsInForceWhenEveryHostHasReportedIt) {
+  Propose(2, 0);
+  EXPECT_EQ(rollouts_.pending(), 1u);
+  Report("h0", 2, 100);
+  Report("h1", 1, 150);
+  ASSERT_NE(rollouts_.FindPending(kId), nullptr);
+  EXPECT_EQ(rollouts_.FindPending(kId)->awaited, std::set<std::string>{"h1"});
+  Report("h1", 2, 250);
+  EXPECT_EQ(rollouts_.pending(), 0u);
+  EXPECT_EQ(rollouts_.times().count(), 1u);
+  EXPECT_DOUBLE_EQ(rollouts_.times().sum_seconds, 0.25);
+  EXPECT_EQ(rollouts_.times().counts[5], 1u) << "above 0.1 s, up to 0.3 s";
+  EXPECT_EQ(rollouts_.by_policy().at("locality_ring"), 1u);
+}
+
+TEST_F(RolloutsTest, ALaterProposalTakesThePlaceOfOneThatIsPending) {
+  Propose(2, 0);
+  Propose(3, 10);
+  EXPECT_EQ(rollouts_.superseded(), 1u);
+  Report("h0", 3, 20);
+  Report("h1", 3, 20);
+  EXPECT_EQ(rollouts_.times().count(), 1u);
+  EXPECT_DOUBLE_EQ(rollouts_.times().sum_seconds, 0.01);
+}
+
+TEST_F(RolloutsTest, ATroubleOfTheLeaderEndsIt) {
+  Report("h0", 1, 0, "no memory");
+  Propose(3, 0);
+  Report("h0", 1, 10, "no memory");
+  EXPECT_EQ(rollouts_.pending(), 1u) << "that was the last one's";
+  Report("h1", 1, 10, "a port in use");
+  EXPECT_EQ(rollouts_.pending(), 1u) << "the leader decides";
+  Report("h0", 1, 20, "a port in use");
+  EXPECT_EQ(rollouts_.pending(), 0u);
+  EXPECT_EQ(rollouts_.dropped(), 1u);
+}
+
+TEST_F(RolloutsTest, TheSameTroubleAfterNoneIsANewOne) {
+  Report("h0", 1, 0, "no memory");
+  Propose(3, 0);
+  Report("h0", 1, 10, "");
+  Report("h0", 1, 20, "no memory");
+  EXPECT_EQ(rollouts_.dropped(), 1u);
+}
+
+TEST_F(RolloutsTest, WhatIsGoneIsForgotten) {
+  Propose(2, 0);
+  rollouts_.Prune({{kId, record_}});
+  EXPECT_EQ(rollouts_.pending(), 1u);
+  rollouts_.Prune({});
+  EXPECT_EQ(rollouts_.pending(), 0u);
+}
+
+}  // namespace
+}  // namespace mccs

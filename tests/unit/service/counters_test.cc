@@ -1,0 +1,102 @@
+// A daemon's counters: what one thread counts, and another reads at the same time.
+#include "service/counters.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "service/work_tally.h"
+
+namespace mccs {
+namespace {
+
+constexpr auto kAllReduce = static_cast<size_t>(OpKind::kAllReduce);
+
+TEST(Counters, ATenantKeepsItsEntry) {
+  DaemonCounters counters;
+  const auto a = counters.Of("a");
+  a->work[kAllReduce].operations.Add(3);
+  EXPECT_EQ(counters.Of("a"), a);
+  EXPECT_NE(counters.Of("b"), a);
+  EXPECT_EQ(counters.Tenants().at("a")->work[kAllReduce].operations.value(), 3u);
+}
+
+TEST(Counters, AFloodOfNamesSharesOneEntry) {
+  DaemonCounters counters;
+  for (size_t i = 0; i < 2 * DaemonCounters::kMaxTenants; ++i) {
+    counters.Of(absl::StrCat("tenant ", i))->sent.bytes.Add(1);
+  }
+  const auto tenants = counters.Tenants();
+  EXPECT_EQ(tenants.size(), DaemonCounters::kMaxTenants + 1);
+  EXPECT_EQ(tenants.at(DaemonCounters::kOtherTenants)->sent.bytes.value(),
+            DaemonCounters::kMaxTenants);
+  EXPECT_EQ(counters.Of("tenant 0")->sent.bytes.value(), 1u);
+}
+
+TEST(Counters, AShareOfAGaugeMovesAndLeaves) {
+  Gauge first, second;
+  {
+    GaugeShare share(first);
+    EXPECT_EQ(first.value(), 1);
+    share = GaugeShare(second);
+    EXPECT_EQ(first.value(), 0);
+    EXPECT_EQ(second.value(), 1);
+    const GaugeShare moved(std::move(share));
+    EXPECT_EQ(second.value(), 1);
+  }
+  EXPECT_EQ(second.value(), 0);
+}
+
+TEST(Counters, TheHighestEpochIsOfThoseInForce) {
+  TenantCounters tenant;
+  EXPECT_EQ(tenant.highest_epoch.value(), 0);
+  tenant.EnterEpoch(4);
+  tenant.EnterEpoch(9);
+  tenant.EnterEpoch(9);
+  tenant.LeaveEpoch(9);
+  EXPECT_EQ(tenant.highest_epoch.value(), 9);
+  tenant.LeaveEpoch(9);
+  EXPECT_EQ(tenant.highest_epoch.value(), 4);
+  tenant.LeaveEpoch(4);
+  EXPECT_EQ(tenant.highest_epoch.value(), 0);
+}
+
+TEST(Counters, EveryFailureHasAReason) {
+  EXPECT_STREQ(NameOfFailure(FailureClassOf(absl::UnavailableError(""))), "remote");
+  EXPECT_STREQ(NameOfFailure(FailureClassOf(absl::FailedPreconditionError(""))), "invalid_usage");
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status why(static_cast<absl::StatusCode>(code), "");
+    EXPECT_GT(FailureClassOf(why), 0u) << why;
+    EXPECT_LT(FailureClassOf(why), kFailureClasses) << why;
+  }
+}
+
+// Under the thread sanitizer this is the proof that nobody has to wait for a reader.
+TEST(Counters, AReaderSeesSumsThatNeverFall) {
+  DaemonCounters counters;
+  constexpr uint64_t kOperations = 20'000;
+  std::thread engine([&] {
+    for (uint64_t i = 0; i < kOperations; ++i) {
+      WorkTally tally(counters.Of(absl::StrCat("tenant ", i % 50)));
+      tally.Count(OpKind::kAllReduce, 8);
+      const GaugeShare session(counters.Of("tenant 0")->sessions);
+      counters.turns.Add(1);
+    }
+  });
+  uint64_t seen = 0;
+  while (seen < kOperations) {
+    uint64_t sum = 0;
+    for (const auto& [name, tenant] : counters.Tenants()) {
+      sum += tenant->work[kAllReduce].operations.value();
+      EXPECT_LE(tenant->sessions.value(), 1);
+    }
+    EXPECT_GE(sum, seen);
+    seen = sum;
+  }
+  engine.join();
+  EXPECT_EQ(counters.turns.value(), kOperations);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,86 @@
+// What GET /metrics of mccsd says of a daemon's counters.
+#include "service/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <regex>
+#include <set>
+
+#include "base/clock.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Text(const DaemonCounters& counters, const DaemonFacts& facts = {}) {
+  return prometheus::TextSerializer().Serialize(DaemonMetrics(counters, facts));
+}
+
+TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
+  DaemonCounters counters;
+  const auto tenant = counters.Of("team-a");
+  TenantCounters::Work& work = tenant->work[static_cast<size_t>(OpKind::kAllReduce)];
+  work.operations.Add(3);
+  work.bytes.Add(3 << 20);
+  tenant->received.bytes.Add(7);
+  tenant->failures[FailureClassOf(absl::UnavailableError(""))].Add(2);
+  tenant->active.Add(1);
+  tenant->buffer_bytes.Add(4096);
+  tenant->changes_dropped.Add(1);
+  tenant->EnterEpoch(5);
+  const std::string text = Text(counters);
+  for (const char* line :
+       {"\nmccs_operations_total{tenant=\"team-a\",kind=\"all_reduce\"} 3\n",
+        "\nmccs_operation_bytes_total{tenant=\"team-a\",kind=\"all_reduce\"} 3145728\n",
+        "\nmccs_lane_bytes_total{tenant=\"team-a\",direction=\"received\"} 7\n",
+        "\nmccs_lane_bytes_total{tenant=\"team-a\",direction=\"sent\"} 0\n",
+        "\nmccs_communicator_failures_total{tenant=\"team-a\",reason=\"remote\"} 2\n",
+        "\nmccs_communicators{tenant=\"team-a\",state=\"active\"} 1\n",
+        "\nmccs_buffer_bytes{tenant=\"team-a\"} 4096\n",
+        "\nmccs_strategy_changes_total{tenant=\"team-a\",result=\"dropped\"} 1\n",
+        "\nmccs_strategy_epoch_highest{tenant=\"team-a\"} 5\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "it never called that";
+}
+
+TEST(DaemonMetrics, SayWhoRunsAndHowBusyTheEngineIs) {
+  DaemonCounters counters;
+  counters.turns.Add(10);
+  counters.awake_ns.RaiseTo(kNsPerSec / 2);
+  const std::string text =
+      Text(counters, {.host = "h0", .version = "1.2", .controller_connected = true});
+  EXPECT_THAT(text,
+              HasSubstr("mccs_build_info{component=\"mccsd\",host=\"h0\",version=\"1.2\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_agent_connected 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_engine_turns_total 10\n"));
+  EXPECT_THAT(text, HasSubstr("\nmccs_engine_awake_seconds_total 0.5\n"));
+}
+
+// The names that operators' dashboards and Prometheus' own checks expect.
+TEST(DaemonMetrics, NamesFollowTheRules) {
+  DaemonCounters counters;
+  counters.Of("a")->work[1].operations.Add(1);
+  std::set<std::string> names;
+  for (const prometheus::MetricFamily& family : DaemonMetrics(counters, {})) {
+    EXPECT_TRUE(names.insert(family.name).second) << family.name;
+    EXPECT_TRUE(std::regex_match(family.name, std::regex("mccs_[a-z_]+"))) << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total"))
+        << family.name;
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_FALSE(family.metric.empty()) << family.name;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const auto& label : metric.label) {
+        EXPECT_NE(label.name, "rank");
+        EXPECT_NE(label.name, "communicator");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mccs
