@@ -7,6 +7,7 @@
 
 #include "controller/object_view.h"
 #include "controller/operator_view.h"
+#include "controller/work_view.h"
 
 namespace mccs {
 namespace {
@@ -50,10 +51,19 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::CommunicatorDetail* reply) {
   absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
-    return mccs::DescribeCommunicator(c.registry(), request->id(), c.Now());
+    return mccs::DescribeCommunicator(c.registry(), c.rollouts(), request->id(), c.Now());
   });
   if (detail.ok()) *reply = *std::move(detail);
   return Answer(context, detail.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
+                                                    const control::ListWorkRequest* /*request*/,
+                                                    control::ListWorkReply* reply) {
+  std::vector<WorkRecord> records =
+      coordinator_->With([](Coordinator& c) { return mccs::ListWork(c.registry()); });
+  *reply = ShowWork(std::move(records), *catalog_->objects());
+  return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* context,

@@ -26,6 +26,9 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* DescribeCommunicator(
       grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
       control::CommunicatorDetail* reply) override;
+  grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
+                                     const control::ListWorkRequest* request,
+                                     control::ListWorkReply* reply) override;
   grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
                                     const control::VersionRequest* request,
                                     control::VersionReply* reply) override;

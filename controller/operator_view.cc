@@ -31,19 +31,6 @@ Position PositionOf(const agent::Host& host) {
   return {host.position().pod(), host.position().rack(), host.name()};
 }
 
-// The worst that any host says; "starting" before the first report.
-std::string StateOf(const Registry& registry, const CommunicatorRecord& record) {
-  if (registry.hosts().at(record.leader).state != HostState::kReady) {
-    return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
-  }
-  std::string state = "starting";
-  for (const auto& [host, report] : record.reports) {
-    if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
-    state = report.state();
-  }
-  return state;
-}
-
 control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
                                        const CommunicatorRecord& record, MonotonicNs now) {
   const strategy::Strategy& strategy = record.InForce();
@@ -51,7 +38,7 @@ control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
   summary.set_id(FormatCommId(id));
   summary.set_name(record.announced.name());
   summary.set_tenant(record.announced.tenant());
-  summary.set_state(StateOf(registry, record));
+  summary.set_state(StateOfCommunicator(registry, record));
   summary.set_ranks(record.announced.members_size());
   summary.set_hosts(record.announced.hosts_size());
   summary.set_channels(strategy.channels_size());
@@ -127,6 +114,26 @@ void AddHoldUps(const CommunicatorRecord& record, control::CommunicatorDetail* d
   }
 }
 
+// Which strategy runs where, and what does not come into force.
+void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pending,
+                 MonotonicNs now, control::CommunicatorDetail* detail) {
+  for (const std::string& host : record.announced.hosts()) {
+    const auto report = record.reports.find(host);
+    if (report == record.reports.end()) continue;
+    control::HostProgress* out = detail->add_progress();
+    out->set_host(host);
+    out->set_epoch(report->second.epoch());
+    out->set_operations(report->second.operations());
+    out->set_state(report->second.state());
+    if (host == record.leader) detail->set_change_trouble(report->second.change_trouble());
+  }
+  if (pending == nullptr) return;
+  control::PendingChange* change = detail->mutable_change();
+  change->set_epoch(pending->epoch);
+  change->set_age_ns(now - pending->since);
+  for (const std::string& host : pending->awaited) change->add_awaited(host);
+}
+
 absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string& prefix) {
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
@@ -153,6 +160,18 @@ absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string&
 }
 
 }  // namespace
+
+std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record) {
+  if (registry.hosts().at(record.leader).state != HostState::kReady) {
+    return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
+  }
+  std::string state = "starting";
+  for (const auto& [host, report] : record.reports) {
+    if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
+    state = report.state();
+  }
+  return state;
+}
 
 control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now) {
   std::map<std::string, int> communicators;
@@ -187,6 +206,7 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry, Mono
 }
 
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                 const Rollouts& rollouts,
                                                                  const std::string& prefix,
                                                                  MonotonicNs now) {
   const absl::StatusOr<CommId> id = FindByPrefix(registry, prefix);
@@ -211,6 +231,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
   }
   AddCaptured(record, &detail);
   AddHoldUps(record, &detail);
+  AddProgress(record, rollouts.FindPending(*id), now, &detail);
   return detail;
 }
 

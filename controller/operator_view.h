@@ -7,9 +7,13 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "controller/registry.h"
+#include "controller/rollouts.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {
+
+// The worst that any host says; "starting" before the first report.
+std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
 // Hosts in the order of pod, rack and name.
 control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now);
@@ -20,6 +24,7 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry, Mono
 // kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named).
 // kNotFound.
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                 const Rollouts& rollouts,
                                                                  const std::string& prefix,
                                                                  MonotonicNs now);
 

@@ -35,6 +35,14 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_epoch(stats.epoch.value());
   message.set_operations(stats.operations);
   message.set_bytes(stats.bytes);
+  for (size_t kind = 0; kind < stats.work.size(); ++kind) {
+    if (stats.work[kind].operations == 0) continue;
+    agent::KindWork* out = message.add_work();
+    out->set_kind(std::string(Name(static_cast<OpKind>(kind))));
+    out->set_operations(stats.work[kind].operations);
+    out->set_bytes(stats.work[kind].bytes);
+  }
+  message.set_measured_ns(stats.measured);
   message.set_state(stats.state);
   if (stats.with_options.calls > 0) {
     agent::CallsWithOptions* out = message.mutable_with_options();

@@ -13,10 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/ids.h"
 #include "proto/call_options.h"
 #include "proto/cluster.pb.h"
 #include "service/communicator/strategy.h"
+#include "service/work_tally.h"
 
 namespace mccs {
 
@@ -50,8 +52,10 @@ struct CommunicatorStats {
   };
   CommId id;
   Epoch epoch;
-  uint64_t operations = 0;  // done on this host since the start
-  uint64_t bytes = 0;       // the calls' own bytes (count × size of type), summed over operations
+  uint64_t operations = 0;   // done on this host since the start
+  uint64_t bytes = 0;        // the calls' own bytes (count × size of type), summed over operations
+  WorkByKind work = {};      // the same by kind of call
+  MonotonicNs measured = 0;  // when this was so
   CallsWithOptions with_options;
   uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
   std::vector<Lane> lanes;       // out of this host

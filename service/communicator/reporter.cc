@@ -15,13 +15,16 @@ constexpr int64_t kReportEveryNs = 500 * kNsPerMs;
 void Reporter::Report(const WorkDone& work, const absl::Status& failure,
                       const std::string& held_up) {
   if (!formation_.strategy.has_value()) return;
-  next_ = env_.access.clock->Now() + kReportEveryNs;
+  const MonotonicNs now = env_.access.clock->Now();
+  next_ = now + kReportEveryNs;
   reported_operations_ = work.operations;
   env_.controller->Report(
       {.id = formation_.id,
        .epoch = formation_.strategy->epoch,
        .operations = work.operations,
        .bytes = work.bytes,
+       .work = tally_.work(),
+       .measured = now,
        .with_options = work.with_options,
        .captured_groups = work.captured_groups,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()

@@ -25,7 +25,7 @@ constexpr char kAfterCommands[] = R"bash(        command="$command ${COMP_WORDS[
   case "$before" in
     -o | --output) words='table wide json yaml' ;;
     -f | --filename) return ;; # files
-    --controller | --limit) return ;;
+    --controller | --interval | --limit) return ;;
     *)
       case "$command" in
 )bash";

@@ -80,6 +80,10 @@ absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicat
   return impl_->Call(&control::Operator::Stub::DescribeCommunicator, request);
 }
 
+absl::StatusOr<control::ListWorkReply> ControllerClient::ListWork() {
+  return impl_->Call(&control::Operator::Stub::ListWork, control::ListWorkRequest());
+}
+
 absl::StatusOr<control::VersionReply> ControllerClient::Version() {
   return impl_->Call(&control::Operator::Stub::Version, control::VersionRequest());
 }

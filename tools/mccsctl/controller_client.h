@@ -27,6 +27,7 @@ class ControllerClient {
   absl::StatusOr<control::ListHostsReply> ListHosts();
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);
+  absl::StatusOr<control::ListWorkReply> ListWork();
   absl::StatusOr<control::VersionReply> Version();
   absl::StatusOr<control::ChangeReply> Apply(const control::ApplyRequest& request);
   absl::StatusOr<control::ChangeReply> Delete(const control::DeleteRequest& request);

@@ -16,6 +16,7 @@
 #include "tools/mccsctl/object_commands.h"
 #include "tools/mccsctl/options.h"
 #include "tools/mccsctl/render.h"
+#include "tools/mccsctl/top.h"
 
 namespace mccs {
 namespace {
@@ -133,6 +134,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
   app->fallthrough();
   DeclareGet(app, options, action);
   DeclareDescribe(app, options, action);
+  DeclareTop(app, options, action);
   DeclareApply(app, options, action);
   DeclareDiff(app, options, action);
   DeclareDelete(app, options, action);
@@ -144,6 +146,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
       "  mccsctl get hosts\n"
       "  mccsctl --controller 10.0.0.1:7500 get communicators\n"
       "  mccsctl describe communicator 3f2a\n"
+      "  mccsctl top\n"
       "  mccsctl diff -f policy.yaml\n"
       "  mccsctl apply -f policy.yaml\n"
       "\n"

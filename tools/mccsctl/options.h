@@ -27,6 +27,8 @@ struct Options {
   std::vector<std::string> files;
   bool dry_run = false;
   uint32_t limit = 50;
+  double interval_s = 1;
+  bool once = false;
 };
 
 }  // namespace mccs

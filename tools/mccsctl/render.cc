@@ -84,6 +84,34 @@ std::string Describe(const cluster::Hints& hints) {
   return absl::StrJoin(texts, ", ");
 }
 
+// "epoch 5 proposed 2 s ago, not yet on h1, h3".
+std::string Describe(const control::PendingChange& change) {
+  return absl::StrCat("epoch ", change.epoch(), " proposed ", FormatAge(change.age_ns()),
+                      " ago, not yet on ", absl::StrJoin(change.awaited(), ", "));
+}
+
+std::string FormatNumber(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), number >= 100 ? "%.0f" : "%.1f", number);
+  return text;
+}
+
+// As nccl-tests count: powers of ten.
+std::string FormatBandwidth(double bytes_per_second) {
+  const char* unit = "GB/s";
+  double scale = 1e9;
+  if (bytes_per_second < 1e6) {
+    unit = "kB/s";
+    scale = 1e3;
+  } else if (bytes_per_second < 1e9) {
+    unit = "MB/s";
+    scale = 1e6;
+  }
+  char text[48];
+  std::snprintf(text, sizeof(text), "%.2f %s", bytes_per_second / scale, unit);
+  return text;
+}
+
 std::string RenderFacts(const control::CommunicatorDetail& detail) {
   const control::CommunicatorSummary& summary = detail.summary();
   std::vector<std::pair<std::string, std::string>> facts = {
@@ -105,6 +133,10 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
     facts.emplace_back("Captured", absl::StrCat(detail.captured_groups(), " in CUDA graphs"));
   }
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
+  if (detail.has_change()) facts.emplace_back("Change", Describe(detail.change()));
+  if (!detail.change_trouble().empty()) {
+    facts.emplace_back("Not changed", detail.change_trouble());
+  }
   std::string text = absl::StrCat("Communicator ", Printable(summary.id()), "\n");
   for (const auto& [name, value] : facts) {
     absl::StrAppend(&text, kIndent, name, ":", std::string(12 - name.size(), ' '), Printable(value),
@@ -120,6 +152,17 @@ std::string RenderHoldUps(const control::CommunicatorDetail& detail) {
     absl::StrAppend(&text, kIndent, Printable(held_up), "\n");
   }
   return text;
+}
+
+std::string RenderProgress(const control::CommunicatorDetail& detail) {
+  if (detail.progress_size() == 0) return "";
+  Table hosts({{"HOST"}, {"EPOCH", Align::kRight}, {"OPERATIONS", Align::kRight}, {"STATE"}},
+              kIndent);
+  for (const control::HostProgress& host : detail.progress()) {
+    hosts.Row(
+        {host.host(), absl::StrCat(host.epoch()), absl::StrCat(host.operations()), host.state()});
+  }
+  return absl::StrCat("\nHosts\n", hosts.Text());
 }
 
 std::string RenderRanks(const control::CommunicatorDetail& detail) {
@@ -211,9 +254,32 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
   return table.Text();
 }
 
+std::string RenderTop(const control::TopRates& top, bool wide) {
+  if (top.communicators_size() == 0) return "No communicators.\n";
+  Table table({{"TENANT"},
+               {"COMMUNICATOR"},
+               {"NAME"},
+               {"RANKS", Align::kRight},
+               {"OPS/S", Align::kRight},
+               {"ALGBW", Align::kRight},
+               {"BUSBW", Align::kRight},
+               {"LINKS", wide ? Align::kLeft : Align::kRight},
+               {"STATE"}});
+  for (const control::CommunicatorRates& c : top.communicators()) {
+    // Pairs of hosts are not links, and not counted as such.
+    const std::string count = absl::StrCat(c.links_size(), c.links_by_topology() ? "" : " pairs");
+    table.Row({OrNone(c.tenant()), c.id(), OrNone(c.name()), absl::StrCat(c.ranks()),
+               FormatNumber(c.operations_per_second()), FormatBandwidth(c.algbw()),
+               FormatBandwidth(c.busbw()),
+               c.links_size() == 0 ? kNone : (wide ? absl::StrJoin(c.links(), ", ") : count),
+               c.state()});
+  }
+  return table.Text();
+}
+
 std::string RenderCommunicator(const control::CommunicatorDetail& detail) {
-  return absl::StrCat(RenderFacts(detail), RenderHoldUps(detail), RenderRanks(detail),
-                      RenderRings(detail), RenderLanes(detail));
+  return absl::StrCat(RenderFacts(detail), RenderHoldUps(detail), RenderProgress(detail),
+                      RenderRanks(detail), RenderRings(detail), RenderLanes(detail));
 }
 
 std::string RenderJson(const google::protobuf::Message& message) {

@@ -10,6 +10,8 @@ namespace mccs {
 
 std::string RenderHosts(const control::ListHostsReply& reply);
 std::string RenderCommunicators(const control::ListCommunicatorsReply& reply);
+// `wide`: links by name.
+std::string RenderTop(const control::TopRates& top, bool wide);
 std::string RenderCommunicator(const control::CommunicatorDetail& detail);
 
 // Protobuf's mapping of a message to JSON, with the fields' own names and all of them; 64-bit

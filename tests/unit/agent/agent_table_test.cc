@@ -81,6 +81,25 @@ TEST(AgentTable, OptionsOfCallsAreReportedWhereThereWereAny) {
   EXPECT_EQ(said.criticality(), agent::CRITICAL);
 }
 
+TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
+  AgentTable table;
+  CommunicatorStats stats;
+  stats.id = CommId(7);
+  stats.work[static_cast<size_t>(OpKind::kAllReduce)] = {3, 300};
+  stats.work[static_cast<size_t>(OpKind::kSend)] = {2, 50};
+  stats.measured = 42;
+  table.Report(stats);
+  const std::vector<agent::FromAgent> said = table.TakeUnsaid();
+  ASSERT_EQ(said.size(), 1u);
+  const agent::Report& report = said[0].report();
+  ASSERT_EQ(report.work_size(), 2);
+  EXPECT_EQ(report.work(0).kind(), "all_reduce");
+  EXPECT_EQ(report.work(0).operations(), 3u);
+  EXPECT_EQ(report.work(0).bytes(), 300u);
+  EXPECT_EQ(report.work(1).kind(), "send");
+  EXPECT_EQ(report.measured_ns(), 42);
+}
+
 TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
   AgentTable table;
   table.Announce(Info());

@@ -36,7 +36,7 @@ class CoordinatorTest : public testing::Test {
     return ListHosts(coordinator_.registry(), clock_.now).hosts(host).state();
   }
   absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
-    return DescribeCommunicator(coordinator_.registry(), id, clock_.now);
+    return DescribeCommunicator(coordinator_.registry(), coordinator_.rollouts(), id, clock_.now);
   }
   size_t communicators() { return coordinator_.registry().communicators().size(); }
 
@@ -74,6 +74,42 @@ TEST_F(CoordinatorTest, WhatIsInForceFollowsTheReportsEpoch) {
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
   EXPECT_EQ(Describe("0")->summary().state(), "active");
+}
+
+TEST_F(CoordinatorTest, ADescriptionSaysWhereAProposalIsAwaited) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  EXPECT_EQ(Describe("0")->change().epoch(), 2u);
+  EXPECT_THAT(Describe("0")->change().awaited(), testing::ElementsAre("h0", "h1"));
+  EXPECT_EQ(Describe("0")->progress_size(), 0) << "nobody has reported";
+  clock_.now += kNsPerSec;
+  Say(kSecond, Reporting(1, 1));
+  agent::FromAgent leader = Reporting(1, 2);
+  leader.mutable_report()->set_operations(40);
+  Say(kFirst, leader);
+  const auto detail = Describe("0");
+  ASSERT_EQ(detail->progress_size(), 2);
+  EXPECT_EQ(detail->progress(0).host(), "h0");
+  EXPECT_EQ(detail->progress(0).epoch(), 2u);
+  EXPECT_EQ(detail->progress(0).operations(), 40u);
+  EXPECT_EQ(detail->progress(1).epoch(), 1u);
+  EXPECT_EQ(detail->change().age_ns(), kNsPerSec);
+  EXPECT_THAT(detail->change().awaited(), testing::ElementsAre("h1"));
+  Say(kSecond, Reporting(1, 2));
+  EXPECT_FALSE(Describe("0")->has_change());
+}
+
+TEST_F(CoordinatorTest, ADescriptionHasTheLeadersTrouble) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  agent::FromAgent message = Reporting(1, 1);
+  message.mutable_report()->set_change_trouble("no memory for the new lanes");
+  Say(kFirst, message);
+  Say(kSecond, Reporting(1, 1));
+  EXPECT_EQ(Describe("0")->change_trouble(), "no memory for the new lanes");
+  EXPECT_FALSE(Describe("0")->has_change()) << "it was given up";
 }
 
 TEST_F(CoordinatorTest, ACommunicatorThatRunsIsRecordedWithoutAProposal) {

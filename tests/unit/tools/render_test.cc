@@ -114,6 +114,56 @@ TEST(Render, OptionsOfCallsAreShownWhereThereWereAny) {
       << RenderCommunicator(detail);
 }
 
+TEST(Render, WhatRunsWhereIsShownWhereHostsHaveReported) {
+  control::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Change:"), std::string::npos);
+  for (const auto& [name, epoch] : {std::pair("h0", 3), std::pair("h1", 2)}) {
+    control::HostProgress* host = detail.add_progress();
+    host->set_host(name);
+    host->set_epoch(static_cast<uint64_t>(epoch));
+    host->set_operations(1200);
+    host->set_state("active");
+  }
+  detail.mutable_change()->set_epoch(3);
+  detail.mutable_change()->set_age_ns(2'000'000'000);
+  detail.mutable_change()->add_awaited("h1");
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Change:      epoch 3 proposed 2 s ago, not yet on h1\n"));
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("\nHosts\n"
+                                 "  HOST  EPOCH  OPERATIONS  STATE\n"
+                                 "  h0        3        1200  active\n"
+                                 "  h1        2        1200  active\n"));
+  detail.clear_change();
+  detail.set_change_trouble("no memory\nfor new lanes");
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Not changed: no memory?for new lanes\n"));
+}
+
+TEST(Render, TopHasOneLinePerCommunicator) {
+  control::TopRates top;
+  EXPECT_EQ(RenderTop(top, false), "No communicators.\n");
+  control::CommunicatorRates* rates = top.add_communicators();
+  rates->set_id("3f2a90c1d4e5b607");
+  rates->set_tenant("team-a");
+  rates->set_ranks(8);
+  rates->set_operations_per_second(1234.4);
+  rates->set_algbw(2.5e9);
+  rates->set_busbw(4.375e9);
+  rates->add_links("h0/nic0-leaf0");
+  rates->add_links("leaf0-spine1");
+  rates->set_links_by_topology(true);
+  rates->set_state("active");
+  EXPECT_EQ(RenderTop(top, false),
+            "TENANT  COMMUNICATOR      NAME  RANKS  OPS/S      ALGBW      BUSBW  LINKS  STATE\n"
+            "team-a  3f2a90c1d4e5b607  -         8   1234  2.50 GB/s  4.38 GB/s      2  active\n");
+  EXPECT_THAT(RenderTop(top, true), testing::HasSubstr("  h0/nic0-leaf0, leaf0-spine1  active\n"));
+  rates->set_links_by_topology(false);
+  rates->set_operations_per_second(0.25);
+  rates->set_algbw(999);
+  EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("0.2  1.00 kB/s  4.38 GB/s  2 pairs"));
+}
+
 TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Hints:"), std::string::npos);

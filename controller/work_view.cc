@@ -1,0 +1,115 @@
+#include "controller/work_view.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "controller/operator_view.h"
+
+namespace mccs {
+namespace {
+
+struct AddressAndPort {
+  std::string address;
+  uint16_t port = 0;
+};
+
+std::optional<AddressAndPort> Split(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port == 0 ||
+      port > 65535) {
+    return std::nullopt;
+  }
+  return AddressAndPort{text.substr(0, colon), static_cast<uint16_t>(port)};
+}
+
+// The NIC with that address, or the only one.
+std::optional<NicId> NicOf(const Topology& topology, HostId host, const std::string& address) {
+  const std::vector<NicId>& nics = topology.host(host).nics;
+  for (NicId nic : nics) {
+    if (topology.nic(nic).address == address) return nic;
+  }
+  return nics.size() == 1 ? std::optional(nics.front()) : std::nullopt;
+}
+
+}  // namespace
+
+LinkFinder::LinkFinder(const ObjectSet& objects) {
+  for (const Object* object : objects.OfKind(ObjectKind::kTopology)) {
+    fabrics_.push_back(std::make_unique<Fabric>(*TopologyOf(*object).topology));
+  }
+}
+
+bool LinkFinder::Add(const LaneEnds& lane, std::set<std::string>* links) {
+  const std::optional<AddressAndPort> local = Split(lane.local), remote = Split(lane.remote);
+  if (!local || !remote) return false;
+  for (const std::unique_ptr<Fabric>& fabric : fabrics_) {
+    const Topology& topology = fabric->topology;
+    const std::optional<HostId> from = topology.FindHost(lane.from),
+                                to = topology.FindHost(lane.to);
+    if (!from || !to || *from == *to) continue;
+    const std::optional<NicId> out = NicOf(topology, *from, local->address);
+    const std::optional<NicId> into = NicOf(topology, *to, remote->address);
+    if (!out || !into) return false;
+    const FlowEnds flow{.from = *out, .to = *into, .destination_port = remote->port};
+    const auto path = fabric->ports.PathOf(flow, local->port);
+    if (!path.ok() || !path->has_value()) return false;
+    for (ArcId arc : fabric->paths.Between(*out, *into)[**path]) {
+      links->insert(topology.link(LinkOf(arc)).name);
+    }
+    return true;
+  }
+  return false;
+}
+
+std::vector<WorkRecord> ListWork(const Registry& registry) {
+  std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
+  for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
+  std::stable_sort(records.begin(), records.end(),
+                   [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
+  std::vector<WorkRecord> out;
+  for (const auto& [id, record] : records) {
+    WorkRecord& next = out.emplace_back();
+    next.work.set_id(FormatCommId(id));
+    next.work.set_name(record->announced.name());
+    next.work.set_tenant(record->announced.tenant());
+    next.work.set_state(StateOfCommunicator(registry, *record));
+    next.work.set_ranks(record->announced.members_size());
+    const auto& hosts = record->announced.hosts();
+    for (const auto& [host, report] : record->reports) {
+      control::HostWork* work = next.work.add_hosts();
+      work->set_host(host);
+      work->set_measured_ns(report.measured_ns());
+      *work->mutable_work() = report.work();
+      for (const agent::Lane& lane : report.lanes()) {
+        const bool known = lane.from() >= 0 && lane.from() < hosts.size() && lane.to() >= 0 &&
+                           lane.to() < hosts.size();
+        if (!known || !lane.state().starts_with("up")) continue;
+        next.lanes.push_back({hosts[lane.from()], hosts[lane.to()], lane.local(), lane.remote()});
+      }
+    }
+  }
+  return out;
+}
+
+control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects) {
+  LinkFinder finder(objects);
+  control::ListWorkReply reply;
+  for (WorkRecord& record : records) {
+    std::set<std::string> links, pairs;
+    bool by_topology = !record.lanes.empty();
+    for (const LaneEnds& lane : record.lanes) {
+      by_topology = by_topology && finder.Add(lane, &links);
+      pairs.insert(absl::StrCat(lane.from, " → ", lane.to));
+    }
+    record.work.set_links_by_topology(by_topology);
+    for (const std::string& link : by_topology ? links : pairs) record.work.add_links(link);
+    *reply.add_communicators() = std::move(record.work);
+  }
+  return reply;
+}
+
+}  // namespace mccs

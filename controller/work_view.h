@@ -1,0 +1,62 @@
+// What communicators have done and which links they take, for `mccsctl top`. Pure.
+#ifndef MCCS_CONTROLLER_WORK_VIEW_H_
+#define MCCS_CONTROLLER_WORK_VIEW_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/objects/object_set.h"
+#include "controller/registry.h"
+#include "proto/operator.pb.h"
+#include "topology/ecmp_paths.h"
+#include "topology/source_port_map.h"
+#include "topology/topology.h"
+
+namespace mccs {
+
+// One lane, as its two ends see it.
+struct LaneEnds {
+  std::string from, to;       // names of hosts
+  std::string local, remote;  // "address:port"
+};
+
+// Which links flows take, by the operator's Topologies.
+class LinkFinder {
+ public:
+  // LIFETIME: what `objects` holds outlives this.
+  explicit LinkFinder(const ObjectSet& objects);
+
+  // Adds the names of the links that the lane takes. False, and nothing is added: no Topology has
+  // both hosts, or its ways cannot be told from its file (source ports by `probe`, addresses that
+  // it does not have).
+  bool Add(const LaneEnds& lane, std::set<std::string>* links);
+
+ private:
+  struct Fabric {
+    explicit Fabric(const Topology& t) : topology(t), paths(t), ports(t, paths) {}
+    const Topology& topology;
+    EcmpPaths paths;
+    SourcePortMap ports;
+  };
+
+  std::vector<std::unique_ptr<Fabric>> fabrics_;
+};
+
+// All communicators with their lanes' ends, from the oldest to the youngest: what ListWork makes
+// its reply of without holding the registry's lock.
+struct WorkRecord {
+  control::CommunicatorWork work;
+  std::vector<LaneEnds> lanes;  // that are up
+};
+std::vector<WorkRecord> ListWork(const Registry& registry);
+
+// With the links.
+control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_WORK_VIEW_H_

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""What operators see of a job that runs: mccsctl top, describe and dump."""
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import unittest
+
+from lab_world import PATIENCE_S, Lab, cases, environment, eventually, program
+
+SIZE = 65536 * 4  # of steady_job's calls, in bytes
+
+
+class WhileAProgramRuns(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(hosts=2, gpus=1, name="observe")
+        cls.tenant = f"uid {os.getuid()}"
+        cls.job = cls.lab.start(program("tests/steady_job"), "--seconds", 600)
+        if not cls.job.says("running", times=2):
+            raise AssertionError(cls.job.output + cls.lab.logs())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.job.__exit__()
+        cls.lab.down()
+
+    def mccsctl(self, *words):
+        return self.lab.exec("h0", program("mccsctl"), *words)
+
+    def run_ok(self, *words):
+        result = self.mccsctl(*words)
+        self.assertEqual(result.returncode, 0, f"{words}: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    def test_top_measures_one_interval(self):
+        top = json.loads(self.run_ok("top", "--once", "--interval", "2", "-o", "json"))
+        self.assertGreaterEqual(top["seconds"], 2)
+        rates, = top["communicators"]
+        self.assertEqual((rates["tenant"], rates["ranks"], rates["state"]), (self.tenant, 2, "active"))
+        self.assertGreater(rates["operations_per_second"], 0)
+        # Of two ranks busbw is algbw, and every call is as large as the other.
+        self.assertAlmostEqual(rates["algbw"] / rates["operations_per_second"] / SIZE, 1, places=6)
+        self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
+        self.assertEqual(rates["links"], ["h0 → h1", "h1 → h0"])
+
+    def test_tops_table_names_what_runs(self):
+        table = self.run_ok("top", "--once", "--interval", "1").splitlines()
+        self.assertEqual(table[0].split(), ["TENANT", "COMMUNICATOR", "NAME", "RANKS", "OPS/S", "ALGBW", "BUSBW",
+                                            "LINKS", "STATE"])
+        self.assertRegex(table[1], rf"^{self.tenant} +[0-9a-f]{{16}} .* \d+\.\d\d [kMG]B/s .* 2 pairs  active$")
+        self.assertIn("h0 → h1, h1 → h0", self.run_ok("top", "--once", "--interval", "0.2", "-o", "wide"))
+
+    def test_top_refreshes_in_place_and_gives_the_terminal_back(self):
+        # Not by way of mccs-lab exec, which would take the interrupt.
+        shell, terminal = pty.openpty()
+        top = subprocess.Popen([program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"],
+                                "top", "--interval", "0.2"], stdin=terminal, stdout=terminal, stderr=terminal,
+                               env=environment(), start_new_session=True)
+        os.close(terminal)
+        os.set_blocking(shell, False)
+        said = b""
+
+        def read():
+            nonlocal said
+            try:
+                said += os.read(shell, 1 << 16)
+            except (BlockingIOError, OSError):
+                pass
+            return said
+        try:
+            self.assertTrue(eventually(lambda: read().count(b"\x1b[H") >= 3), said)
+            top.send_signal(signal.SIGINT)
+            self.assertEqual(top.wait(PATIENCE_S), 0)
+            read()
+        finally:
+            top.kill()
+            top.wait()
+            os.close(shell)
+        self.assertTrue(said.startswith(b"\x1b[?1049h"), said[:80])
+        self.assertTrue(said.endswith(b"\x1b[?25h\x1b[?1049l"), said[-80:])
+        self.assertIn(b"BUSBW", said)
+
+    def test_describe_says_what_runs_where(self):
+        listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
+        words = ("describe", "communicator", listed[0]["id"])
+        self.assertTrue(eventually(lambda: "Change:" not in self.run_ok(*words), timeout=30))
+        self.assertTrue(re.search(r"Hosts\n  HOST  EPOCH  OPERATIONS  STATE\n  h0 +(\d+) +\d+  active\n"
+                                  r"  h1 +\1 +\d+  active\n", self.run_ok(*words)), self.run_ok(*words))
+
+
+class WithoutAController(unittest.TestCase):
+    def test_top_says_that_nobody_answers(self):
+        for words in (["--once"], []):
+            result = subprocess.run([program("mccsctl"), "--controller", "127.0.0.1:9", "top", *words],
+                                    capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn("no mccs-controller answers at 127.0.0.1:9", result.stderr)
+
+    def test_wrong_intervals_are_wrong_usage(self):
+        for interval in ("0", "-1", "soon", "1e9"):
+            result = subprocess.run([program("mccsctl"), "top", "--interval", interval], capture_output=True, text=True,
+                                    timeout=PATIENCE_S, env=environment())
+            self.assertEqual(result.returncode, 2, result.stderr)
+
+
+if __name__ == "__main__":
+    cases.main()

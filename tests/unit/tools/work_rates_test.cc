@@ -1,0 +1,127 @@
+#include "tools/mccsctl/work_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mccs {
+namespace {
+
+constexpr double kMs = 1e6;  // ns
+
+// A communicator of four ranks on h0 and h1.
+class WorkRatesTest : public testing::Test {
+ protected:
+  static control::HostWork& HostOf(control::ListWorkReply& reply, const std::string& host) {
+    if (reply.communicators_size() == 0) {
+      control::CommunicatorWork* work = reply.add_communicators();
+      work->set_id("a");
+      work->set_ranks(4);
+    }
+    control::CommunicatorWork& work = *reply.mutable_communicators(0);
+    for (control::HostWork& known : *work.mutable_hosts()) {
+      if (known.host() == host) return known;
+    }
+    work.add_hosts()->set_host(host);
+    return *work.mutable_hosts(work.hosts_size() - 1);
+  }
+  static void Set(control::ListWorkReply& reply, const std::string& host, double at_ms,
+                  const std::string& kind, uint64_t operations, uint64_t bytes) {
+    control::HostWork& work = HostOf(reply, host);
+    work.set_measured_ns(static_cast<int64_t>(at_ms * kMs));
+    agent::KindWork* out = work.add_work();
+    out->set_kind(kind);
+    out->set_operations(operations);
+    out->set_bytes(bytes);
+  }
+  control::CommunicatorRates Rates(double seconds = 1) {
+    return RatesOf(before_, after_, seconds).communicators(0);
+  }
+
+  control::ListWorkReply before_, after_;
+};
+
+TEST_F(WorkRatesTest, BandwidthsAreThoseOfNcclTests) {
+  struct Case {
+    const char* kind;
+    double alg, bus;  // for one byte of count × size, four ranks
+  };
+  for (const Case& c :
+       {Case{"all_reduce", 1, 1.5}, Case{"all_gather", 4, 3}, Case{"reduce_scatter", 4, 3},
+        Case{"all_to_all", 4, 3}, Case{"gather", 4, 3}, Case{"scatter", 4, 3},
+        Case{"broadcast", 1, 1}, Case{"reduce", 1, 1}, Case{"send", 1, 1}, Case{"put", 1, 1},
+        Case{"recv", 0, 0}, Case{"signal", 0, 0}}) {
+    SCOPED_TRACE(c.kind);
+    before_.Clear();
+    after_.Clear();
+    Set(before_, "h0", 0, c.kind, 10, 1000);
+    Set(after_, "h0", 500, c.kind, 15, 2000);
+    EXPECT_DOUBLE_EQ(Rates().algbw(), 2000 * c.alg);
+    EXPECT_DOUBLE_EQ(Rates().busbw(), 2000 * c.bus);
+  }
+}
+
+TEST_F(WorkRatesTest, ACollectiveCountsOnceAndMessagesAddUp) {
+  for (const char* host : {"h0", "h1"}) {
+    Set(before_, host, 0, "all_reduce", 0, 0);
+    Set(after_, host, 1000, "all_reduce", 10, 10'000);
+    Set(before_, host, 0, "send", 0, 0);
+    Set(after_, host, 1000, "send", 4, 400);
+    Set(before_, host, 0, "recv", 0, 0);
+    Set(after_, host, 1000, "recv", 4, 400);
+  }
+  EXPECT_DOUBLE_EQ(Rates().algbw(), 10'000 + 800);
+  EXPECT_DOUBLE_EQ(Rates().operations_per_second(), 10 + 8);
+}
+
+// Reports come every half second, at any moment of ours: 0.6 s of work may lie between two pictures
+// that are a second apart.
+TEST_F(WorkRatesTest, ARateIsByTheClockOfTheHostThatReported) {
+  Set(before_, "h0", 100'000, "all_reduce", 0, 0);
+  Set(after_, "h0", 100'600, "all_reduce", 6, 600);
+  EXPECT_DOUBLE_EQ(Rates().algbw(), 1000);
+}
+
+TEST_F(WorkRatesTest, WhoReportsNothingDoesNothing) {
+  Set(before_, "h0", 100, "all_reduce", 5, 500);
+  Set(after_, "h0", 100, "all_reduce", 5, 500);
+  EXPECT_EQ(Rates().busbw(), 0);
+}
+
+TEST_F(WorkRatesTest, WorkAfterALongRestIsOfThisInterval) {
+  Set(before_, "h0", 0, "all_reduce", 5, 500);
+  Set(after_, "h0", 600'000, "all_reduce", 6, 2500);
+  EXPECT_DOUBLE_EQ(Rates().algbw(), 2000);
+}
+
+TEST_F(WorkRatesTest, ADaemonThatCountsAnewIsNotNegative) {
+  Set(before_, "h0", 5000, "all_reduce", 50, 5000);
+  Set(after_, "h0", 5500, "all_reduce", 1, 100);
+  EXPECT_EQ(Rates().algbw(), 0);
+}
+
+TEST_F(WorkRatesTest, TheBusiestComesFirstAndNewOnesAreThere) {
+  for (int i = 0; i < 3; ++i) {
+    control::CommunicatorWork work;
+    work.set_id(std::string(1, static_cast<char>('a' + i)));
+    work.set_ranks(2);
+    work.add_hosts()->set_host("h0");
+    agent::KindWork* kind = work.mutable_hosts(0)->add_work();
+    kind->set_kind("all_reduce");
+    if (i < 2) *before_.add_communicators() = work;
+    work.mutable_hosts(0)->set_measured_ns(1'000'000'000);
+    kind->set_operations(1);
+    kind->set_bytes(static_cast<uint64_t>(i) * 100);
+    work.add_links("l0");
+    *after_.add_communicators() = work;
+  }
+  const control::TopRates top = RatesOf(before_, after_, 1);
+  ASSERT_EQ(top.communicators_size(), 3);
+  EXPECT_EQ(top.communicators(0).id(), "b");
+  EXPECT_EQ(top.communicators(1).id(), "a");
+  EXPECT_EQ(top.communicators(2).id(), "c") << "nothing to compare it with";
+  EXPECT_EQ(top.communicators(2).links_size(), 1);
+}
+
+}  // namespace
+}  // namespace mccs

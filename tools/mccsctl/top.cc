@@ -1,0 +1,106 @@
+#include "tools/mccsctl/top.h"
+
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/mccsctl/answer.h"
+#include "tools/mccsctl/controller_client.h"
+#include "tools/mccsctl/render.h"
+#include "tools/mccsctl/screen.h"
+#include "tools/mccsctl/work_rates.h"
+
+namespace mccs {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// Below it, most samples would be between two reports.
+constexpr double kShortestInterval = 0.1;
+constexpr double kLongestInterval = 3600;
+
+struct Sample {
+  control::ListWorkReply work;
+  SteadyClock::time_point taken;
+};
+
+absl::StatusOr<Sample> TakeSample(ControllerClient& client) {
+  absl::StatusOr<control::ListWorkReply> work = client.ListWork();
+  if (!work.ok()) return work.status();
+  return Sample{*std::move(work), SteadyClock::now()};
+}
+
+std::string Draw(const Options& options, const control::TopRates& top) {
+  if (options.output == Output::kJson) return RenderJson(top);
+  if (options.output == Output::kYaml) return RenderYaml(top);
+  return RenderTop(top, options.output == Output::kWide);
+}
+
+// Signals that end the command: blocked, so that they are taken between two pictures.
+sigset_t BlockStops() {
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
+  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return stops;
+}
+
+// True when it was told to stop.
+bool Wait(const sigset_t& stops, double seconds) {
+  const double whole = std::floor(seconds);
+  const timespec time{static_cast<time_t>(whole), static_cast<long>((seconds - whole) * 1e9)};
+  return sigtimedwait(&stops, nullptr, &time) > 0;
+}
+
+int RunTop(const Options& options) {
+  const sigset_t stops = BlockStops();  // before gRPC makes threads
+  ControllerClient client(options.controller);
+  absl::StatusOr<Sample> before = TakeSample(client);
+  if (!before.ok()) return Fail(before.status());
+  std::optional<Screen> screen;
+  if (!options.once) screen.emplace();
+  for (;;) {
+    if (Wait(stops, options.interval_s)) return 0;
+    absl::StatusOr<Sample> now = TakeSample(client);
+    std::string picture;
+    if (now.ok()) {
+      const double seconds = std::chrono::duration<double>(now->taken - before->taken).count();
+      picture = Draw(options, RatesOf(before->work, now->work, seconds));
+      before = std::move(now);
+    } else if (options.once) {
+      return Fail(now.status());
+    } else {
+      // It may come back; what it said last would look as if it went on.
+      picture = absl::StrCat("mccsctl: ", std::string(now.status().message()), "\n");
+    }
+    if (options.once) return Print(picture);
+    if (!screen->Show(picture)) return 0;
+  }
+}
+
+}  // namespace
+
+void DeclareTop(CLI::App* app, Options* options, Action* action) {
+  CLI::App* top = app->add_subcommand(
+      "top", "How fast communicators are: operations, algbw, busbw, links; live until Ctrl-C");
+  top->add_option("--interval", options->interval_s, "Seconds between two pictures [1]")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(kShortestInterval, kLongestInterval));
+  top->add_flag("--once", options->once, "One picture of one interval, then end");
+  top->footer(
+      "Bandwidths are as nccl-tests count them, over all of the interval, pauses of the program\n"
+      "included. Daemons report every 0.5 s, with the time of their own clock.\n"
+      "LINKS: links that the lanes take, where a Topology knows that, else pairs of hosts;\n"
+      "-o wide names them.\n"
+      "\n"
+      "Examples:\n  mccsctl top\n  mccsctl top --once --interval 5 -o json");
+  top->callback([=] { *action = [=] { return RunTop(*options); }; });
+}
+
+}  // namespace mccs

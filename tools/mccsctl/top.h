@@ -1,0 +1,17 @@
+// `mccsctl top`: how fast communicators are, refreshed in place until Ctrl-C, or once.
+#ifndef MCCS_TOOLS_MCCSCTL_TOP_H_
+#define MCCS_TOOLS_MCCSCTL_TOP_H_
+
+#include <CLI/CLI.hpp>
+
+#include "tools/mccsctl/object_commands.h"
+#include "tools/mccsctl/options.h"
+
+namespace mccs {
+
+// LIFETIME: `options` and `action` outlive the parsing; see object_commands.h.
+void DeclareTop(CLI::App* app, Options* options, Action* action);
+
+}  // namespace mccs
+
+#endif  // MCCS_TOOLS_MCCSCTL_TOP_H_

@@ -1,0 +1,132 @@
+#include "tools/mccsctl/work_rates.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace mccs {
+namespace {
+
+struct Rates {
+  double operations = 0;
+  double alg = 0;
+  double bus = 0;
+
+  void Add(const Rates& other) {
+    operations += other.operations;
+    alg += other.alg;
+    bus += other.bus;
+  }
+};
+
+// What a call of `kind` with one byte of count × size is worth.
+struct Worth {
+  double alg = 0;
+  double bus = 0;
+  bool message = false;  // each host's count for themselves; a collective's are the same on all
+};
+
+Worth WorthOf(const std::string& kind, int ranks) {
+  const double n = std::max(ranks, 1);
+  if (kind == "all_reduce") return {1, 2 * (n - 1) / n};
+  if (kind == "all_gather" || kind == "reduce_scatter" || kind == "all_to_all" ||
+      kind == "gather" || kind == "scatter") {
+    return {n, n - 1};
+  }
+  if (kind == "broadcast" || kind == "reduce") return {1, 1};
+  if (kind == "send" || kind == "put") return {1, 1, /*message=*/true};
+  if (kind == "signal") return {0, 0, /*message=*/true};
+  return {0, 0, /*message=*/true};  // the other end of one that counts
+}
+
+bool Counts(const std::string& kind) { return kind != "recv" && kind != "wait_signal"; }
+
+using WorkByKind = std::map<std::string, agent::KindWork>;
+
+WorkByKind ByKind(const control::HostWork& work) {
+  WorkByKind kinds;
+  for (const agent::KindWork& kind : work.work()) kinds[kind.kind()] = kind;
+  return kinds;
+}
+
+double SecondsBetween(const control::HostWork& before, const control::HostWork& after,
+                      double seconds) {
+  const double measured = static_cast<double>(after.measured_ns() - before.measured_ns()) / 1e9;
+  // Where there was nothing to report for a while, what was done was done since we looked.
+  return measured > seconds + 2 * kReportPeriodSeconds ? seconds : measured;
+}
+
+// By kind.
+std::map<std::string, Rates> RatesOf(const control::HostWork& before,
+                                     const control::HostWork& after, int ranks, double seconds) {
+  std::map<std::string, Rates> rates;
+  const double t = SecondsBetween(before, after, seconds);
+  if (t <= 0) return rates;
+  const WorkByKind old = ByKind(before);
+  for (const auto& [name, work] : ByKind(after)) {
+    if (!Counts(name)) continue;
+    const auto known = old.find(name);
+    const agent::KindWork none;
+    const agent::KindWork& begun = known != old.end() ? known->second : none;
+    // A daemon that came back counts anew.
+    if (work.operations() < begun.operations() || work.bytes() < begun.bytes()) continue;
+    const double bytes = static_cast<double>(work.bytes() - begun.bytes()) / t;
+    const Worth worth = WorthOf(name, ranks);
+    rates[name] = {static_cast<double>(work.operations() - begun.operations()) / t,
+                   bytes * worth.alg, bytes * worth.bus};
+  }
+  return rates;
+}
+
+// Of a collective all hosts say the same; the one that is ahead is right. Messages add up.
+Rates Sum(const control::CommunicatorWork& before, const control::CommunicatorWork& after,
+          double seconds) {
+  std::map<std::string, Rates> collectives;
+  Rates sum;
+  for (const control::HostWork& host : after.hosts()) {
+    const auto known = std::find_if(before.hosts().begin(), before.hosts().end(),
+                                    [&](const auto& other) { return other.host() == host.host(); });
+    if (known == before.hosts().end()) continue;
+    for (const auto& [kind, rates] : RatesOf(*known, host, after.ranks(), seconds)) {
+      if (WorthOf(kind, after.ranks()).message) {
+        sum.Add(rates);
+      } else if (rates.operations > collectives[kind].operations) {
+        collectives[kind] = rates;
+      }
+    }
+  }
+  for (const auto& [kind, rates] : collectives) sum.Add(rates);
+  return sum;
+}
+
+}  // namespace
+
+control::TopRates RatesOf(const control::ListWorkReply& before, const control::ListWorkReply& after,
+                          double seconds) {
+  std::map<std::string, const control::CommunicatorWork*> known;
+  for (const control::CommunicatorWork& work : before.communicators()) known[work.id()] = &work;
+  control::TopRates top;
+  top.set_seconds(seconds);
+  for (const control::CommunicatorWork& work : after.communicators()) {
+    control::CommunicatorRates* out = top.add_communicators();
+    out->set_id(work.id());
+    out->set_name(work.name());
+    out->set_tenant(work.tenant());
+    out->set_state(work.state());
+    out->set_ranks(work.ranks());
+    *out->mutable_links() = work.links();
+    out->set_links_by_topology(work.links_by_topology());
+    const auto old = known.find(work.id());
+    if (old == known.end()) continue;
+    const Rates rates = Sum(*old->second, work, seconds);
+    out->set_operations_per_second(rates.operations);
+    out->set_algbw(rates.alg);
+    out->set_busbw(rates.bus);
+  }
+  std::stable_sort(top.mutable_communicators()->begin(), top.mutable_communicators()->end(),
+                   [](const auto& a, const auto& b) { return a.busbw() > b.busbw(); });
+  return top;
+}
+
+}  // namespace mccs
