@@ -56,6 +56,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
           .transport = parts.transport,
           .device = parts.device,
           .controller = parts.controller,
+          .pacing = &pacing_,
           .log = parts.log,
           .position = options.position,
           .endpoint = {},

@@ -94,6 +94,7 @@ class Daemon {
 
   const DaemonParts parts_;
   const std::shared_ptr<DaemonCounters> counters_ = std::make_shared<DaemonCounters>();
+  HostPacing pacing_;
   CommunicatorEnvironment environment_;
   BufferQuota buffer_quota_;
   TenantWarnings tenant_warnings_;

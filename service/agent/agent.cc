@@ -86,12 +86,14 @@ class Agent::Impl {
     changed_.notify_all();
     return write(table_);
   }
-  std::optional<Proposal> TakeProposal() {
-    if (!has_proposals_.load(std::memory_order_acquire)) return std::nullopt;
+  // The next order of one kind, as `take(table)` gives it.
+  template <typename Take>
+  auto TakeOrder(Take take) -> decltype(take(std::declval<AgentTable&>())) {
+    if (!has_orders_.load(std::memory_order_acquire)) return std::nullopt;
     const std::lock_guard lock(mutex_);
-    std::optional<Proposal> proposal = table_.TakeProposal();
-    has_proposals_.store(table_.has_proposals(), std::memory_order_relaxed);
-    return proposal;
+    auto order = take(table_);
+    has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
+    return order;
   }
 
  private:
@@ -113,9 +115,9 @@ class Agent::Impl {
   std::string last_error_;  // talker: so that the same one is told once
   // Says "the controller answers" for the engine, and guards nothing.
   std::atomic<bool> connected_ = false;
-  // Written under mutex_, with the table: spares the engine the lock. Release when a proposal has
-  // come; pairs with the load in TakeProposal.
-  std::atomic<bool> has_proposals_ = false;
+  // Written under mutex_, with the table: spares the engine the lock. Release when an order has
+  // come; pairs with the load in TakeOrder.
+  std::atomic<bool> has_orders_ = false;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -248,7 +250,7 @@ void Agent::Impl::Listen(Stream* stream) {
 }
 
 void Agent::Impl::Hear(const agent::ToAgent& message) {
-  absl::Status proposal;
+  absl::Status order;
   {
     const std::lock_guard lock(mutex_);
     heard_ = std::chrono::steady_clock::now();
@@ -256,16 +258,17 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
       heartbeat_every_ns_ = std::max(message.registered().heartbeat_every_ns(), kNsPerMs);
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
     }
-    if (message.has_propose()) proposal = table_.Propose(message.propose());
-    has_proposals_.store(table_.has_proposals(), std::memory_order_release);
+    if (message.has_propose()) order = table_.Propose(message.propose());
+    if (message.has_pace()) order = table_.SetPace(message.pace());
+    has_orders_.store(table_.has_orders(), std::memory_order_release);
   }
   if (message.has_registered()) {
     log_->Info("registered with the controller at ", options_.controller, " (",
                message.registered().version(), ")");
     SetConnected(true);
   }
-  if (message.has_propose()) {
-    if (!proposal.ok()) log_->Warning("a proposal is not taken: ", std::string(proposal.message()));
+  if (message.has_propose() || message.has_pace()) {
+    if (!order.ok()) log_->Warning("an order is not taken: ", std::string(order.message()));
     if (options_.wake) options_.wake();
   }
 }
@@ -299,7 +302,13 @@ void Agent::Announce(const CommunicatorInfo& info) {
   impl_->WithTable([&](AgentTable& table) { table.Announce(info); });
 }
 
-std::optional<Proposal> Agent::TakeProposal() { return impl_->TakeProposal(); }
+std::optional<Proposal> Agent::TakeProposal() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakeProposal(); });
+}
+
+std::optional<PaceOrder> Agent::TakePace() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakePace(); });
+}
 
 void Agent::Report(const CommunicatorStats& stats) {
   impl_->WithTable([&](AgentTable& table) { table.Report(stats); });

@@ -29,7 +29,7 @@ namespace mccs {
 struct AgentOptions {
   std::string controller;  // "host:port"
   std::string version;     // of this daemon, for people
-  // Called from the agent's threads when a proposal has come or `connected` has changed: wakes the
+  // Called from the agent's threads when an order has come or `connected` has changed: wakes the
   // engine. Must not block (an eventfd).
   std::function<void()> wake;
   // Pauses between attempts to reach the controller: doubled from the first to the last.
@@ -58,6 +58,7 @@ class Agent final : public ControllerLink {
   bool connected() const override;
   void Announce(const CommunicatorInfo& info) override;
   std::optional<Proposal> TakeProposal() override;
+  std::optional<PaceOrder> TakePace() override;
   void Report(const CommunicatorStats& stats) override;
   void Ended(CommId id, const std::string& why) override;
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "service/agent/pace_proto.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
@@ -65,6 +66,10 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
     out->set_payload_bytes(lane.payload_bytes);
     out->set_reconnects(lane.reconnects);
     out->set_state(lane.state);
+    out->set_rate_bps(lane.rate_bps);
+    out->set_waited_for_credit_ns(lane.waited_for_credit_ns);
+    out->set_waited_for_gate_ns(lane.waited_for_gate_ns);
+    out->set_waited_for_connection_ns(lane.waited_for_connection_ns);
   }
   return message;
 }
@@ -89,6 +94,13 @@ void AgentTable::Announce(const CommunicatorInfo& info) {
 void AgentTable::Report(const CommunicatorStats& stats) {
   Entry* entry = Find(stats.id);
   if (entry == nullptr) return;
+  if (!entry->report.has_value()) {
+    const auto early = std::ranges::find(early_, stats.id, &PaceOrder::id);
+    if (early != early_.end()) {
+      Put(&paced_, std::move(*early));
+      early_.erase(early);
+    }
+  }
   entry->report = ToMessage(stats);
   entry->report_unsaid = true;
   // What runs is what a new stream shall hear of.
@@ -183,6 +195,34 @@ std::optional<Proposal> AgentTable::TakeProposal() {
     return Proposal{id, taken.back()};
   }
   return std::nullopt;
+}
+
+absl::Status AgentTable::SetPace(const agent::Pace& order) {
+  const CommId id(order.comm_id());
+  MCCS_ASSIGN_OR_RETURN(Pace pace, PaceFromProto(order));
+  const auto known = entries_.find(id);
+  if (known != entries_.end() && known->second.ended) return absl::OkStatus();
+  const bool runs = known != entries_.end() && (known->second.announce || known->second.report);
+  Put(runs ? &paced_ : &early_, {id, std::move(pace)});
+  if (early_.size() > kMaxEarlyPaces) early_.pop_front();
+  return absl::OkStatus();
+}
+
+void AgentTable::Put(std::deque<PaceOrder>* orders, PaceOrder order) {
+  const auto older = std::ranges::find(*orders, order.id, &PaceOrder::id);
+  if (older != orders->end()) {
+    // The order in which they come is not that of their revisions, if a stream has broken.
+    if (older->pace.revision > order.pace.revision) return;
+    orders->erase(older);
+  }
+  orders->push_back(std::move(order));
+}
+
+std::optional<PaceOrder> AgentTable::TakePace() {
+  if (paced_.empty()) return std::nullopt;
+  PaceOrder order = std::move(paced_.front());
+  paced_.pop_front();
+  return order;
 }
 
 }  // namespace mccs

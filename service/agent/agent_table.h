@@ -2,6 +2,7 @@
 // told yet. The engine writes it, the agent's threads empty it; both under the agent's mutex.
 //
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
+//   Propose, Pace           ◄── kept until the engine takes them
 //   Registration() marks every entry as if it had just been written: a new stream knows nothing.
 //
 // No threads, no network.
@@ -46,11 +47,19 @@ class AgentTable {
   // kInvalidArgument: it does not fit.
   absl::Status Propose(const agent::Propose& proposal);
   std::optional<Proposal> TakeProposal();
-  bool has_proposals() const { return !proposed_.empty(); }
+
+  // Keeps an order for TakePace; one for a communicator that nobody has told of here waits for its
+  // first report, with kMaxEarlyPaces others. kInvalidArgument: it makes no sense.
+  absl::Status SetPace(const agent::Pace& order);
+  std::optional<PaceOrder> TakePace();
+
+  // There is something to take.
+  bool has_orders() const { return !proposed_.empty() || !paced_.empty(); }
 
   static constexpr size_t kMaxUnsaid = 256;
   // Of one communicator: what is in force, what it goes over to, and what came meanwhile.
   static constexpr size_t kMaxTaken = 8;
+  static constexpr size_t kMaxEarlyPaces = 256;
 
  private:
   struct Entry {
@@ -65,10 +74,14 @@ class AgentTable {
   };
 
   Entry* Find(CommId id);
+  // Of `orders`, the one for `id` gives way to this, which goes to the back.
+  static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
 
   std::map<CommId, Entry> entries_;
   std::deque<CommId>
       proposed_;  // with a proposal that was not taken, in the order in which they came
+  std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
+  std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
 };
 
 }  // namespace mccs

@@ -22,6 +22,8 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       formation_{.id = CommId(first.id.comm_id),
                  .members = {},
                  .star = {},
+                 .tenant = first.tenant,
+                 .pace = {},
                  .proposal = {},
                  .strategy = {},
                  .lanes = {},
@@ -337,6 +339,15 @@ void Communicator::Propose(const Strategy& strategy) {
   if (state_ == State::kActive) change_->Propose(strategy);
 }
 
+void Communicator::SetPace(const Pace& pace) {
+  Wake();
+  if (formation_.lanes != nullptr) {
+    formation_.lanes->SetPace(pace);
+  } else if (!formation_.pace.has_value() || pace.revision >= formation_.pace->revision) {
+    formation_.pace = pace;
+  }
+}
+
 void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
   connection->WakeOnReady(&waker_);
   Wake();
@@ -429,6 +440,7 @@ Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
   if (state_ != State::kActive) return Urgency::kSleep;
   if (change_->Due(loop_->completed())) return Urgency::kSpin;
+  if (WaitsForGate()) return messages_->awaits_streams() ? Urgency::kBackOff : Urgency::kSleep;
   switch (loop_->state()) {
     case LoopState::kRunning:
       return Urgency::kSpin;
@@ -441,6 +453,11 @@ Urgency Communicator::urgency() const {
   if (messages_->busy()) return Urgency::kSpin;
   return messages_->awaits_streams() || ReplayableGroups() > 0 ? Urgency::kBackOff
                                                                : Urgency::kSleep;
+}
+
+// What is awaited then comes with a byte or when the gate opens: no need to look for it.
+bool Communicator::WaitsForGate() const {
+  return formation_.lanes->held() && quiescent() && loop_->state() != LoopState::kWaitingReady;
 }
 
 MonotonicNs Communicator::NextDeadline() const {

@@ -103,6 +103,8 @@ class Communicator {
 
   // What the controller would like. Only the leader's host acts on it.
   void Propose(const Strategy& strategy);
+  // How fast it may send from now on, out of this host; the newest revision counts.
+  void SetPace(const Pace& pace);
 
   void AcceptMember(std::unique_ptr<Connection> connection);
   void AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection);
@@ -150,6 +152,8 @@ class Communicator {
   bool PollActive();
   void GiveBackMemory();
   absl::StatusOr<bool> PollChange();
+  // It has something to send and may not yet, and nothing else goes on that rings no bell.
+  bool WaitsForGate() const;
   bool PollStar();
   bool PollClosing();
   void PartFromForming();

@@ -14,6 +14,7 @@
 #include "service/communicator/strategy.h"
 #include "service/counters.h"
 #include "service/device/device.h"
+#include "service/pacing/host_pacing.h"
 #include "service/transport/lane.h"
 #include "topology/position.h"
 
@@ -25,6 +26,7 @@ struct CommunicatorEnvironment {
   Transport* transport = nullptr;
   Device* device = nullptr;
   ControllerLink* controller = nullptr;
+  HostPacing* pacing = nullptr;
   Log* log = nullptr;
   Position position;                   // of this host
   Endpoint endpoint;                   // where peers reach this daemon

@@ -45,6 +45,7 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   MCCS_RETURN_IF_ERROR(next->ReserveStaging());
   next_ = std::move(next);
   for (const HostIndex host : excused_) next_->Excuse(host);
+  if (pace_.has_value()) next_->SetPace(*pace_);
   next_epoch_ = strategy.epoch;
   next_status_ = absl::OkStatus();
   return absl::OkStatus();
@@ -72,6 +73,22 @@ bool CommunicatorLanes::OldDrained() {
 void CommunicatorLanes::CloseOld() {
   old_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
+}
+
+// ---- Rates --------------------------------------------------------------------------------------
+
+void CommunicatorLanes::SetPace(const Pace& pace) {
+  if (pace_.has_value() && pace.revision < pace_->revision) return;
+  pace_ = pace;
+  if (tenant_rate_ == nullptr) tenant_rate_ = options_.pacing->Tenant(options_.tenant);
+  tenant_rate_->SetRate(pace.tenant_rate_bps, options_.access.clock->Now());
+  for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
+    if (set != nullptr) set->SetPace(pace);
+  }
+}
+
+bool CommunicatorLanes::held() const {
+  return messages_->held() || current_->held() || (old_ != nullptr && old_->held());
 }
 
 // ---- Turns of the engine ------------------------------------------------------------------------

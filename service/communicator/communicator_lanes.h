@@ -12,6 +12,7 @@
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,13 @@ class CommunicatorLanes {
   bool OldDrained();
   void CloseOld();
 
+  // ---- Rates ----
+
+  // From now on, for all lanes out of this host. An older revision than the last one is nothing.
+  void SetPace(const Pace& pace);
+  // A lane that is in use has something to send, and its gate alone holds it back.
+  bool held() const;
+
   // ---- Turns of the engine ----
 
   // An authenticated stream that a peer opened for one of our lanes. Closed when it names none.
@@ -81,6 +89,8 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> next_;
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
+  std::optional<Pace> pace_;
+  std::shared_ptr<SharedBucket> tenant_rate_;  // with pace_
   absl::Status next_status_;
 };
 

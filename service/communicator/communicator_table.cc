@@ -94,6 +94,7 @@ void CommunicatorTable::Accept(Peer peer) {
 
 bool CommunicatorTable::Poll() {
   bool moved = TakeProposals();
+  moved |= TakePaces();
   bool closed = false;
   std::vector<Seat> seats;
   turns_.BeginRound(env_.access.clock->Now());
@@ -130,6 +131,17 @@ bool CommunicatorTable::TakeProposals() {
     Communicator* communicator = FindRunning(proposal->id);
     if (communicator == nullptr) continue;  // It ended meanwhile.
     communicator->Propose(proposal->strategy);
+    any = true;
+  }
+  return any;
+}
+
+bool CommunicatorTable::TakePaces() {
+  bool any = false;
+  while (const std::optional<PaceOrder> order = env_.controller->TakePace()) {
+    Communicator* communicator = FindRunning(order->id);
+    if (communicator == nullptr) continue;  // It ended meanwhile.
+    communicator->SetPace(order->pace);
     any = true;
   }
   return any;

@@ -67,6 +67,7 @@ class CommunicatorTable {
   void Forget();
   // What the controller would like is told to whom it concerns.
   bool TakeProposals();
+  bool TakePaces();
 
   const CommunicatorEnvironment& env_;
   Rendezvous& rendezvous_;

@@ -18,6 +18,7 @@
 #include "proto/call_options.h"
 #include "proto/cluster.pb.h"
 #include "service/communicator/strategy.h"
+#include "service/pacing/pace.h"
 #include "service/work_tally.h"
 
 namespace mccs {
@@ -48,7 +49,13 @@ struct CommunicatorStats {
     std::string local, remote;  // "address:port"
     uint64_t payload_bytes = 0;
     uint64_t reconnects = 0;
-    std::string state;  // "up", or why it is stalled
+    std::string state;      // "up", or why it is stalled
+    uint64_t rate_bps = 0;  // its own; 0: none
+    // How long it had something to send and could not: all slots at the receiver taken, held back
+    // by its gate, the connection full or away.
+    int64_t waited_for_credit_ns = 0;
+    int64_t waited_for_gate_ns = 0;
+    int64_t waited_for_connection_ns = 0;
   };
   CommId id;
   Epoch epoch;
@@ -70,6 +77,12 @@ struct Proposal {
   Strategy strategy;
 };
 
+// How fast the controller would like this host's part of a communicator to send.
+struct PaceOrder {
+  CommId id;
+  Pace pace;
+};
+
 class ControllerLink {
  public:
   virtual ~ControllerLink() = default;
@@ -80,6 +93,8 @@ class ControllerLink {
   // The next proposal that was not taken yet; of one communicator only the newest. Cheap where
   // there is none.
   virtual std::optional<Proposal> TakeProposal() = 0;
+  // The next order that was not taken yet; of one communicator only the newest. As cheap.
+  virtual std::optional<PaceOrder> TakePace() = 0;
   // Every daemon of the communicator, now and then and when it changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
   // Of one that nobody heard of, too.
@@ -91,6 +106,7 @@ class NoController final : public ControllerLink {
   bool connected() const override { return false; }
   void Announce(const CommunicatorInfo&) override {}
   std::optional<Proposal> TakeProposal() override { return std::nullopt; }
+  std::optional<PaceOrder> TakePace() override { return std::nullopt; }
   void Report(const CommunicatorStats&) override {}
   void Ended(CommId, const std::string&) override {}
 };

@@ -206,10 +206,13 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .source_host = env_.endpoint.host,
                          .strategy = strategy,
                          .waker = &waker_,
-                         .counters = formation_.counters};
+                         .counters = formation_.counters,
+                         .pacing = env_.pacing,
+                         .tenant = formation_.tenant};
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));
+  if (formation_.pace.has_value()) formation_.lanes->SetPace(*formation_.pace);
   state_ = State::kOpening;
   state_deadline_ = Now() + kOpeningPatienceNs;
   return absl::OkStatus();

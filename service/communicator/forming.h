@@ -30,6 +30,8 @@ struct Formation {
   CommId id;                          // the communicator's name among daemons, from the roster on
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
+  std::string tenant;
+  std::optional<Pace> pace;          // of the controller, until there are lanes
   std::optional<Strategy> proposal;  // of the controller, until the leader has chosen
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the one in force
   std::unique_ptr<CommunicatorLanes> lanes;

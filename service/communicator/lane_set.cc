@@ -109,6 +109,7 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr)));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
+  if (pace_.has_value()) lane.SetPace(*pace_, *options_.pacing, options_.tenant);
   idle_ = false;
   return lane;
 }
@@ -261,6 +262,17 @@ MonotonicNs LaneSet::NextDeadline() const {
   for (const auto& lane : outgoing_) next = std::min(next, lane->NextDeadline());
   for (const auto& lane : incoming_) next = std::min(next, lane->NextDeadline());
   return next;
+}
+
+void LaneSet::SetPace(const Pace& pace) {
+  MCCS_CHECK(options_.pacing != nullptr);
+  pace_ = pace;
+  for (const auto& lane : outgoing_) lane->SetPace(pace, *options_.pacing, options_.tenant);
+}
+
+bool LaneSet::held() const {
+  return pace_.has_value() &&
+         std::ranges::any_of(outgoing_, [](const auto& lane) { return lane->held(); });
 }
 
 // ---- What it tells about itself -----------------------------------------------------------------

@@ -59,6 +59,8 @@ struct LaneSetOptions {
   bool messages = true;    // kMessageChannel may be used, too
   std::shared_ptr<LaneMemory> memory = nullptr;        // null: of this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: nobody counts
+  HostPacing* pacing = nullptr;                        // null: SetPace is not called
+  std::string tenant = "";
 };
 
 class LaneSet final : public LaneDirectory {
@@ -93,6 +95,11 @@ class LaneSet final : public LaneDirectory {
   // Lanes out of this host go over to connections by the routes of `strategy`, each when its new
   // one is there; slices go on as they were. REQUIRES: the rings are ours.
   void MoveTo(const Strategy& strategy);
+
+  // How fast the lanes out of this host may send from now on, those that come later included.
+  void SetPace(const Pace& pace);
+  // One of them has something to send, and its gate alone holds it back.
+  bool held() const;
 
   // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
   // take it again. False, and nothing is done: slices that were composed here are on their way yet.
@@ -148,6 +155,7 @@ class LaneSet final : public LaneDirectory {
   Table<std::unique_ptr<DeviceMemory>> staging_;
   std::vector<bool> excused_;  // by HostIndex
   MessageListener message_listener_;
+  std::optional<Pace> pace_;
   const std::shared_ptr<LaneMemory> memory_;
   uint64_t memory_bytes_ = 0;    // of `memory_`, for slots and staging here
   uint64_t reserved_bytes_ = 0;  // of these, not allocated yet

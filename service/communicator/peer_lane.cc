@@ -88,8 +88,25 @@ bool OutgoingLane::PollMove() {
 
 void OutgoingLane::Take(std::unique_ptr<Connection> connection) {
   lane_->Attach(std::move(connection));
+  if (gate_ != nullptr) gate_->SetNic(pacing_->Nic(options_.route.connect.source_host));
   attached_ = true;
   patience_.Reset();
+}
+
+void OutgoingLane::SetPace(const Pace& pace, HostPacing& host, const std::string& tenant) {
+  if (gate_ == nullptr) {
+    pacing_ = &host;
+    gate_ = std::make_unique<LaneGate>(*access_.clock, host.Tenant(tenant));
+    gate_->SetNic(host.Nic(options_.route.connect.source_host));
+    lane_->SetGate(gate_.get());
+  }
+  uint64_t rate_bps = 0;
+  for (const LanePace& lane : pace.lanes) {
+    const bool ours =
+        lane.channel == channel() && lane.to == peer() && lane.from == options_.preamble.from_host;
+    if (ours) rate_bps = lane.rate_bps;
+  }
+  gate_->Set(rate_bps, pace.windows, pace.priority);
 }
 
 absl::Status OutgoingLane::Poll(bool* moved) {
@@ -102,6 +119,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved = true;
     tally_.Count(lane_->counters());
   }
+  waits_.Turn(lane_->waits_for(), *access_.clock);
   if (excused_) return absl::OkStatus();
   const absl::Status status = Trouble();
   const MonotonicNs now = access_.clock->Now();
@@ -144,7 +162,10 @@ void OutgoingLane::Excuse() {
 
 MonotonicNs OutgoingLane::NextDeadline() const {
   MonotonicNs next = kNever;
-  if (move_to_.has_value()) next = move_dial_ != nullptr ? move_dial_->deadline() : move_again_at_;
+  if (held()) next = gate_->NextDeadline();
+  if (move_to_.has_value()) {
+    next = std::min(next, move_dial_ != nullptr ? move_dial_->deadline() : move_again_at_);
+  }
   // A first dial has its own patience, what comes after it the lane's.
   if (!patience_.waiting()) {
     return !attached_ && dial_ != nullptr ? std::min(next, dial_->deadline()) : next;
@@ -158,6 +179,7 @@ std::string OutgoingLane::Describe() const {
 }
 
 CommunicatorStats::Lane OutgoingLane::Stats() const {
+  const MonotonicNs now = access_.clock->Now();
   const LaneCounters counters = lane_->counters();
   const absl::Status status = lane_->status();
   return {.channel = channel(),
@@ -167,7 +189,11 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
           .remote = ToString(lane_->remote()),
           .payload_bytes = counters.payload_bytes,
           .reconnects = counters.reconnects,
-          .state = DescribeState(status)};
+          .state = DescribeState(status),
+          .rate_bps = gate_ != nullptr ? gate_->rate_bps() : 0,
+          .waited_for_credit_ns = waits_.TotalNs(LaneWait::kCredit, now),
+          .waited_for_gate_ns = waits_.TotalNs(LaneWait::kGate, now),
+          .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now)};
 }
 
 std::string OutgoingLane::DescribeState(const absl::Status& status) const {

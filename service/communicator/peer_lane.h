@@ -20,7 +20,11 @@
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
 #include "service/communicator/lane_tally.h"
+#include "service/communicator/lane_waits.h"
 #include "service/device/device.h"
+#include "service/pacing/host_pacing.h"
+#include "service/pacing/lane_gate.h"
+#include "service/pacing/pace.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
@@ -63,6 +67,11 @@ class OutgoingLane {
   // works, and is restored, as before; what does not work out is tried again.
   void MoveTo(const DialRoute& route);
 
+  // How fast it may send from now on. LIFETIME: `host` outlives this.
+  void SetPace(const Pace& pace, HostPacing& host, const std::string& tenant);
+  // It has something to send, and its gate alone holds it back.
+  bool held() const { return gate_ != nullptr && gate_->held(); }
+
   // Moves bytes and connections; sets `moved` when any moved. An error: the first connection did
   // not come about, the lane cannot be restored, or the peer broke the protocol.
   absl::Status Poll(bool* moved);
@@ -93,9 +102,12 @@ class OutgoingLane {
   const PeerAccess access_;
   DialOptions options_;  // of connections that worked, or of the first one
   const FirstDial first_;
-  absl::Status first_failure_;  // of kPatient
+  absl::Status first_failure_;      // of kPatient
+  HostPacing* pacing_ = nullptr;    // with gate_
+  std::unique_ptr<LaneGate> gate_;  // null: as fast as it can; outlives the lane
   std::unique_ptr<SendLane> lane_;
   LaneTally tally_;
+  LaneWaits waits_;
   std::unique_ptr<Dial> dial_;
   std::optional<DialRoute> move_to_;  // to which the lane has not come yet
   std::unique_ptr<Dial> move_dial_;   // that way, beside what keeps the lane working

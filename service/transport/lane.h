@@ -14,7 +14,8 @@
 // decides how long that may last.
 //
 // An engine may sleep once Poll has returned false on each of its lanes since the last Post,
-// Release or Attach: what is due later comes with an event of the network.
+// Release or Attach: what is due later comes with an event of the network, or when a gate that
+// holds a lane back opens.
 //
 // THREAD: the owning engine only. Nothing blocks.
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_H_
@@ -31,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "service/transport/network.h"
+#include "service/transport/send_gate.h"
 
 namespace mccs {
 
@@ -67,6 +69,14 @@ struct LaneCounters {
   uint64_t reconnects = 0;
 };
 
+// What keeps a lane from sending.
+enum class LaneWait : uint8_t {
+  kNothing,     // it has nothing to send
+  kCredit,      // all slots at the receiver are taken, and all that fills them has gone out
+  kGate,        // the gate holds it back
+  kConnection,  // the connection takes no more now, or there is none
+};
+
 class SendLane {
  public:
   virtual ~SendLane() = default;
@@ -94,8 +104,14 @@ class SendLane {
   // The number that the next Post gets.
   virtual SliceNumber next() const = 0;
 
-  // Moves bytes. True when any moved or the status changed.
+  // Moves bytes, as far as the gate allows. True when any moved or the status changed.
   virtual bool Poll() = 0;
+
+  // Who is asked from now on how much may be sent; null: as much as the connection takes.
+  // LIFETIME: the gate, until another takes its place or the lane is gone.
+  virtual void SetGate(SendGate* gate) = 0;
+  // After the last Poll.
+  virtual LaneWait waits_for() const = 0;
 
   // Gives the lane its (next) connection, already authenticated. Unfinished slices go out again.
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;

@@ -38,6 +38,11 @@ class StreamSendLane final : public SendLane {
   LaneCounters counters() const override;
   Endpoint local() const override { return link_.local(); }
   Endpoint remote() const override { return link_.remote(); }
+  void SetGate(SendGate* gate) override {
+    gate_ = gate;
+    held_ = false;
+  }
+  LaneWait waits_for() const override;
 
  private:
   // One slice of the window, until it is acknowledged.
@@ -52,8 +57,11 @@ class StreamSendLane final : public SendLane {
   bool ReadAcks();
   bool Accept(const wire::AckFrame& frame);
   bool WriteSlices();
-  void GatherUnsent();
-  void Advance(size_t written);
+  // At most so many bytes of payload.
+  void GatherUnsent(uint64_t payload_bytes);
+  // Returns how many of the bytes were payload.
+  uint64_t Advance(size_t written);
+  void TellGate();
   void FreeSources();
 
   const LaneShape shape_;
@@ -69,6 +77,8 @@ class StreamSendLane final : public SendLane {
   SliceNumber next_ = 0;
   SliceNumber credit_ = 0;
   bool resumed_ = false;  // the present connection's resume frame is here
+  SendGate* gate_ = nullptr;
+  bool held_ = false;  // by the gate, when the lane would have sent last
   uint64_t acknowledged_bytes_ = 0;
 
   // How far the slice sent_ is written: whole pieces, and bytes of the piece behind them.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "service/transport/stream_lane.h"
@@ -77,10 +78,28 @@ void StreamSendLane::CopyShortSlice(SliceNumber n, std::span<const ConstMemRef> 
 }
 
 bool StreamSendLane::Poll() {
-  if (link_.get() == nullptr) return false;
-  bool moved = ReadAcks();
-  for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
-  return moved || link_.get() == nullptr;
+  held_ = false;
+  bool moved = false;
+  const bool connected = link_.get() != nullptr;
+  if (connected) {
+    moved = ReadAcks();
+    for (int i = 0; i < kMaxWritesPerPoll && WriteSlices(); ++i) moved = true;
+  }
+  if (gate_ != nullptr) TellGate();
+  return moved || (connected && link_.get() == nullptr);
+}
+
+void StreamSendLane::TellGate() {
+  const bool up = link_.get() != nullptr && resumed_;
+  const bool begun = done_pieces_ + done_bytes_ > 0;
+  gate_->EndTurn({.held = held_,
+                  .unsent = up && sent_ != next_,
+                  .on_the_way = up && (sent_ != acknowledged_ || begun)});
+}
+
+LaneWait StreamSendLane::waits_for() const {
+  if (sent_ != next_) return held_ ? LaneWait::kGate : LaneWait::kConnection;
+  return next_ == credit_ ? LaneWait::kCredit : LaneWait::kNothing;
 }
 
 void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
@@ -154,39 +173,54 @@ bool StreamSendLane::WriteSlices() {
   if (link_.get() == nullptr || !resumed_ || sent_ == next_ || !link_.get()->writable()) {
     return false;
   }
-  GatherUnsent();
+  const uint64_t allowance =
+      gate_ != nullptr ? gate_->Allowance() : std::numeric_limits<uint64_t>::max();
+  held_ = allowance == 0;
+  if (held_) return false;
+  GatherUnsent(allowance);
   absl::StatusOr<size_t> written = link_.get()->Write(gather_);
   if (!written.ok()) {
     link_.Stall(written.status());
     return false;
   }
-  Advance(*written);
+  const uint64_t payload = Advance(*written);
+  if (gate_ != nullptr && payload > 0) gate_->Sent(payload);
   return *written > 0;
 }
 
-void StreamSendLane::GatherUnsent() {
+void StreamSendLane::GatherUnsent(uint64_t payload_bytes) {
   gather_.clear();
   size_t bytes = 0;
+  uint64_t payload = 0;
   size_t piece = done_pieces_;
   size_t offset = done_bytes_;
   for (SliceNumber n = sent_; n < next_; ++n, piece = 0) {
     for (const Entry& entry = At(n); piece < entry.pieces.size(); ++piece, offset = 0) {
-      if (gather_.size() == kMaxGather || bytes >= kMaxWriteBytes) return;
+      if (gather_.size() == kMaxGather || bytes >= kMaxWriteBytes || payload >= payload_bytes) {
+        return;
+      }
       const iovec& whole = entry.pieces[piece];
-      gather_.push_back({.iov_base = static_cast<std::byte*>(whole.iov_base) + offset,
-                         .iov_len = whole.iov_len - offset});
-      bytes += gather_.back().iov_len;
+      size_t length = whole.iov_len - offset;
+      if (piece > 0) {  // behind the header
+        length = static_cast<size_t>(std::min<uint64_t>(length, payload_bytes - payload));
+        payload += length;
+      }
+      gather_.push_back(
+          {.iov_base = static_cast<std::byte*>(whole.iov_base) + offset, .iov_len = length});
+      bytes += length;
     }
   }
 }
 
-void StreamSendLane::Advance(size_t written) {
+uint64_t StreamSendLane::Advance(size_t written) {
+  uint64_t payload = 0;
   while (written > 0) {
     const Entry& entry = At(sent_);
     const size_t left = entry.pieces[done_pieces_].iov_len - done_bytes_;
+    if (done_pieces_ > 0) payload += std::min(written, left);
     if (written < left) {
       done_bytes_ += written;
-      return;
+      return payload;
     }
     written -= left;
     done_bytes_ = 0;
@@ -195,6 +229,7 @@ void StreamSendLane::Advance(size_t written) {
       ever_sent_ = std::max(ever_sent_, ++sent_);
     }
   }
+  return payload;
 }
 
 void StreamSendLane::FreeSources() {

@@ -9,6 +9,7 @@
 #include "service/transport/stream_lane.h"
 #include "tests/contract/transport_contract.h"
 #include "tests/contract/transport_failure_contract.h"
+#include "tests/contract/transport_gate_contract.h"
 #include "tests/contract/transport_sink_contract.h"
 #include "tests/contract/transport_wake_contract.h"
 

@@ -363,9 +363,10 @@ size_t SimNetwork::Write(const std::shared_ptr<Stream>& stream, Pipe& pipe,
     std::vector<std::byte> portion(bytes.begin() + static_cast<ptrdiff_t>(sent),
                                    bytes.begin() + static_cast<ptrdiff_t>(sent + size));
     After(ArrivalTime(pipe), stream,
-          [raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
+          [this, raw = stream.get(), to = &pipe, end, portion = std::move(portion)] {
             to->in_flight -= portion.size();
             if (raw->closed[1 - end]) return;  // nobody reads it any more
+            bytes_arrived_ += portion.size();
             to->arrived.insert(to->arrived.end(), portion.begin(), portion.end());
             raw->Wake(1 - end);
           });

@@ -70,6 +70,8 @@ class SimNetwork {
 
   // Streams that are open now, both ends counted as one.
   size_t open_streams() const;
+  // Bytes that have come to an end that was still there.
+  uint64_t bytes_arrived() const { return bytes_arrived_; }
 
  private:
   friend class SimConnection;
@@ -120,6 +122,7 @@ class SimNetwork {
   std::set<HostPair> parted_;
   std::set<std::string> changed_;  // hosts whose streams became readable or writable
   uint64_t next_event_ = 0;
+  uint64_t bytes_arrived_ = 0;
   uint16_t next_port_ = 49152;
 };
 

@@ -59,6 +59,7 @@ class SimController final : public ControllerLink {
   std::map<CommId, CommunicatorStats> reports;
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
+  std::deque<PaceOrder> paces;
 
   bool connected() const override { return waited_for; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
@@ -66,6 +67,12 @@ class SimController final : public ControllerLink {
     if (proposals.empty()) return std::nullopt;
     Proposal next = std::move(proposals.front());
     proposals.pop_front();
+    return next;
+  }
+  std::optional<PaceOrder> TakePace() override {
+    if (paces.empty()) return std::nullopt;
+    PaceOrder next = std::move(paces.front());
+    paces.pop_front();
     return next;
   }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }

@@ -165,5 +165,98 @@ TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
   EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);
 }
 
+// ---- Paces --------------------------------------------------------------------------------------
+
+agent::Pace PaceOf(uint64_t revision, CommId id = kId) {
+  agent::Pace pace;
+  pace.set_comm_id(id.value());
+  pace.set_revision(revision);
+  agent::LanePace* lane = pace.add_lanes();
+  lane->set_channel(1);
+  lane->set_from(0);
+  lane->set_to(1);
+  lane->set_rate_bps(1000 * revision);
+  pace.set_priority(3);
+  pace.mutable_windows()->set_period_ns(100);
+  pace.mutable_windows()->set_origin_ns(-7);
+  pace.mutable_windows()->set_open_ns(40);
+  pace.set_tenant_rate_bps(5);
+  return pace;
+}
+
+TEST(AgentTable, APaceComesThroughAsItIs) {
+  AgentTable table;
+  table.Report(Stats(1));
+  EXPECT_FALSE(table.has_orders());
+  ASSERT_TRUE(table.SetPace(PaceOf(2)).ok());
+  EXPECT_TRUE(table.has_orders());
+  const auto order = table.TakePace();
+  ASSERT_TRUE(order.has_value());
+  EXPECT_EQ(order->id, kId);
+  const Pace expected{.revision = 2,
+                      .lanes = {{ChannelId(1), HostIndex(0), HostIndex(1), 2000}},
+                      .priority = 3,
+                      .windows = {.period_ns = 100, .origin_ns = -7, .open_ns = 40},
+                      .tenant_rate_bps = 5};
+  EXPECT_EQ(order->pace, expected);
+  EXPECT_FALSE(table.has_orders());
+  EXPECT_FALSE(table.TakePace().has_value());
+}
+
+TEST(AgentTable, OfSeveralPacesTheHighestRevisionIsLeft) {
+  AgentTable table;
+  table.Announce(Info());
+  for (const uint64_t revision : {2, 4, 3}) ASSERT_TRUE(table.SetPace(PaceOf(revision)).ok());
+  EXPECT_EQ(table.TakePace()->pace.revision, 4u);
+  EXPECT_FALSE(table.TakePace().has_value());
+}
+
+// The controller hears of a communicator from its leader before other hosts have formed it.
+TEST(AgentTable, AnEarlyPaceWaitsForTheFirstReport) {
+  AgentTable table;
+  ASSERT_TRUE(table.SetPace(PaceOf(1)).ok());
+  EXPECT_FALSE(table.has_orders());
+  table.Report(Stats(1));
+  ASSERT_TRUE(table.has_orders());
+  EXPECT_EQ(table.TakePace()->pace.revision, 1u);
+  table.Report(Stats(1));
+  EXPECT_FALSE(table.has_orders());
+}
+
+TEST(AgentTable, EarlyPacesOfNobodyAreForgottenAndEndedOnesNotKept) {
+  AgentTable table;
+  for (uint64_t id = 0; id < 3 * AgentTable::kMaxEarlyPaces; ++id) {
+    ASSERT_TRUE(table.SetPace(PaceOf(1, CommId(1000 + id))).ok());
+  }
+  CommunicatorStats first = Stats(1);
+  first.id = CommId(1000);
+  table.Report(first);
+  EXPECT_FALSE(table.has_orders());
+  table.Report(Stats(1));
+  table.Ended(kId, "destroyed");
+  ASSERT_TRUE(table.SetPace(PaceOf(1)).ok());
+  EXPECT_FALSE(table.has_orders());
+}
+
+TEST(AgentTable, APaceThatMakesNoSenseIsRefused) {
+  AgentTable table;
+  table.Report(Stats(1));
+  std::vector<agent::Pace> bad(9, PaceOf(1));
+  bad[0].set_priority(8);
+  bad[1].mutable_lanes(0)->set_channel(-1);
+  bad[2].mutable_lanes(0)->set_channel(33);
+  bad[3].mutable_lanes(0)->set_to(0);
+  bad[4].mutable_lanes(0)->set_from(-1);
+  *bad[5].add_lanes() = bad[5].lanes(0);
+  bad[6].mutable_windows()->set_period_ns(0);
+  bad[7].mutable_windows()->set_open_ns(101);
+  bad[8].mutable_windows()->set_open_ns(0);
+  for (const agent::Pace& pace : bad) {
+    EXPECT_EQ(table.SetPace(pace).code(), absl::StatusCode::kInvalidArgument)
+        << pace.ShortDebugString();
+  }
+  EXPECT_FALSE(table.has_orders());
+}
+
 }  // namespace
 }  // namespace mccs

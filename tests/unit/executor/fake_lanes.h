@@ -83,6 +83,8 @@ class FakeSendLane final : public SendLane {
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}
   absl::Status status() const override { return failure; }
+  void SetGate(SendGate*) override {}
+  LaneWait waits_for() const override { return LaneWait::kNothing; }
   LaneCounters counters() const override { return {}; }
   Endpoint local() const override { return {}; }
   Endpoint remote() const override { return {}; }

@@ -1,0 +1,41 @@
+// How long a lane has been kept from sending, by reason.
+//
+// OWNER: the OutgoingLane. THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_COMMUNICATOR_LANE_WAITS_H_
+#define MCCS_SERVICE_COMMUNICATOR_LANE_WAITS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "service/transport/lane.h"
+
+namespace mccs {
+
+class LaneWaits {
+ public:
+  // From now on it waits for this. Reads the clock at changes alone.
+  void Turn(LaneWait wait, const Clock& clock) {
+    if (wait == wait_) return;
+    const MonotonicNs now = clock.Now();
+    if (wait_ != LaneWait::kNothing) ns_[Index(wait_)] += now - since_;
+    wait_ = wait;
+    since_ = now;
+  }
+  // Up to `now`, the wait that is going on included.
+  int64_t TotalNs(LaneWait wait, MonotonicNs now) const {
+    return ns_[Index(wait)] + (wait == wait_ ? now - since_ : 0);
+  }
+
+ private:
+  static constexpr size_t Index(LaneWait wait) { return static_cast<size_t>(wait); }
+
+  LaneWait wait_ = LaneWait::kNothing;
+  MonotonicNs since_ = 0;
+  std::array<int64_t, 4> ns_{};
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_COMMUNICATOR_LANE_WAITS_H_

@@ -1,0 +1,46 @@
+// What lanes of different communicators of one daemon share: the rates of tenants, and the NICs.
+// Each is there as long as somebody holds it.
+//
+// OWNER: the daemon; outlives its communicators. THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_PACING_HOST_PACING_H_
+#define MCCS_SERVICE_PACING_HOST_PACING_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "service/pacing/nic_classes.h"
+#include "service/pacing/shared_bucket.h"
+
+namespace mccs {
+
+class HostPacing {
+ public:
+  std::shared_ptr<SharedBucket> Tenant(const std::string& name) { return tenants_.Get(name); }
+  // By the address that lanes leave from.
+  std::shared_ptr<NicClasses> Nic(const std::string& address) { return nics_.Get(address); }
+
+ private:
+  template <typename Value>
+  class Table {
+   public:
+    std::shared_ptr<Value> Get(const std::string& name) {
+      std::shared_ptr<Value> value = values_[name].lock();
+      if (value != nullptr) return value;
+      std::erase_if(values_, [](const auto& entry) { return entry.second.expired(); });
+      value = std::make_shared<Value>();
+      values_[name] = value;
+      return value;
+    }
+
+   private:
+    std::map<std::string, std::weak_ptr<Value>> values_;
+  };
+
+  Table<SharedBucket> tenants_;
+  Table<NicClasses> nics_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_PACING_HOST_PACING_H_

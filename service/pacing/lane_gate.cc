@@ -1,0 +1,86 @@
+#include "service/pacing/lane_gate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccs {
+
+LaneGate::LaneGate(const Clock& clock, std::shared_ptr<SharedBucket> tenant)
+    : clock_(clock), tenant_(std::move(tenant)) {
+  MCCS_CHECK(tenant_ != nullptr);
+}
+
+LaneGate::~LaneGate() {
+  SetBusy(false);
+  tenant_->LeaveLine(this);
+}
+
+void LaneGate::Set(uint64_t rate_bps, const SendWindows& windows, uint32_t priority) {
+  MCCS_CHECK(priority <= kMaxPriority);
+  const bool busy = busy_;
+  SetBusy(false);  // under the old class
+  bucket_.SetRate(rate_bps, clock_.Now());
+  windows_ = windows;
+  priority_ = priority;
+  SetBusy(busy);
+  if (held()) held_until_ = 0;  // It may be allowed now.
+}
+
+void LaneGate::SetNic(std::shared_ptr<NicClasses> nic) {
+  const bool busy = busy_;
+  SetBusy(false);
+  nic_ = std::move(nic);
+  SetBusy(busy);
+}
+
+uint64_t LaneGate::Allowance() {
+  const MonotonicNs now = asked_at_ = clock_.Now();
+  uint64_t most = TokenBucket::kNoLimit;
+  if (!windows_.OpenAt(now)) return Hold(windows_.NextOpening(now));
+  yields_ = nic_ != nullptr && nic_->HigherThan(priority_);
+  if (yields_) {
+    if (now < trickle_from_) {
+      return Hold(std::min(trickle_from_, now + NicClasses::kLookAgainNs));
+    }
+    most = NicClasses::kTrickleBytes;
+  }
+  const uint64_t own = bucket_.Allowance(now);
+  if (own == 0) return Hold(bucket_.OpensAt(now));
+  // Last: who is allowed nothing here stands in line, and shall come when it is its turn.
+  const uint64_t shared = tenant_->Allowance(this, now);
+  held_until_ = shared == 0 ? tenant_->OpensAt(this, now) : kNever;
+  return std::min({most, own, shared});
+}
+
+uint64_t LaneGate::Hold(MonotonicNs until) {
+  tenant_->LeaveLine(this);
+  held_until_ = until;
+  return 0;
+}
+
+void LaneGate::Sent(uint64_t bytes) {
+  bucket_.Take(bytes, asked_at_);
+  tenant_->Take(this, bytes, asked_at_);
+  if (yields_) trickle_from_ = asked_at_ + NicClasses::kTrickleEveryNs;
+}
+
+void LaneGate::EndTurn(const Turn& turn) {
+  if (!turn.held) held_until_ = kNever;
+  if (!turn.unsent) tenant_->LeaveLine(this);
+  SetBusy(turn.on_the_way || (turn.unsent && !turn.held));
+}
+
+void LaneGate::SetBusy(bool busy) {
+  if (busy == busy_) return;
+  busy_ = busy;
+  if (nic_ == nullptr) return;
+  if (busy) {
+    nic_->Enter(priority_);
+  } else {
+    nic_->Leave(priority_);
+  }
+}
+
+}  // namespace mccs

@@ -1,0 +1,63 @@
+// The gate of one lane: it may send when its communicator's window is open, no higher class is at
+// work on its NIC, and both its own rate and its tenant's allow it.
+//
+// OWNER: the OutgoingLane. THREAD: the owning engine only. Never blocks.
+#ifndef MCCS_SERVICE_PACING_LANE_GATE_H_
+#define MCCS_SERVICE_PACING_LANE_GATE_H_
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+
+#include "base/clock.h"
+#include "service/pacing/nic_classes.h"
+#include "service/pacing/pace.h"
+#include "service/pacing/shared_bucket.h"
+#include "service/pacing/token_bucket.h"
+#include "service/transport/send_gate.h"
+
+namespace mccs {
+
+class LaneGate final : public SendGate {
+ public:
+  // Lets everything through at first. `tenant` is not null. LIFETIME: `clock` outlives this.
+  LaneGate(const Clock& clock, std::shared_ptr<SharedBucket> tenant);
+  ~LaneGate() override;
+  LaneGate(const LaneGate&) = delete;
+
+  // From now on. `rate_bps` 0: no rate of its own. REQUIRES: priority ≤ kMaxPriority.
+  void Set(uint64_t rate_bps, const SendWindows& windows, uint32_t priority);
+  void SetNic(std::shared_ptr<NicClasses> nic);
+  uint64_t rate_bps() const { return bucket_.rate_bps(); }
+
+  uint64_t Allowance() override;
+  void Sent(uint64_t bytes) override;
+  void EndTurn(const Turn& turn) override;
+
+  // The lane has something to send, and the gate alone holds it back.
+  bool held() const { return held_until_ != kNever; }
+  // When it is worth to ask again; never while it holds nothing back.
+  MonotonicNs NextDeadline() const { return held_until_; }
+
+ private:
+  static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+
+  uint64_t Hold(MonotonicNs until);
+  void SetBusy(bool busy);
+
+  const Clock& clock_;
+  const std::shared_ptr<SharedBucket> tenant_;
+  std::shared_ptr<NicClasses> nic_;  // may be null
+  TokenBucket bucket_;
+  SendWindows windows_;
+  uint32_t priority_ = 0;
+  bool busy_ = false;  // counted in nic_, under priority_
+  MonotonicNs asked_at_ = 0;
+  bool yields_ = false;  // to a higher class, when it was asked last
+  MonotonicNs trickle_from_ = 0;
+  MonotonicNs held_until_ = kNever;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_PACING_LANE_GATE_H_

@@ -1,0 +1,53 @@
+// What the controller says about how fast a communicator may send: rates, windows, a class. It acts
+// at once, without an epoch, until something newer is said.
+//
+// Values.
+#ifndef MCCS_SERVICE_PACING_PACE_H_
+#define MCCS_SERVICE_PACING_PACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+
+namespace mccs {
+
+// The rate of one lane's payload. A lane that is not named has none of its own.
+struct LanePace {
+  ChannelId channel;
+  HostIndex from;
+  HostIndex to;
+  uint64_t rate_bps = 0;
+
+  friend bool operator==(const LanePace&, const LanePace&) = default;
+};
+
+// Time in which a communicator may send: [origin + n × period, … + open) for each whole n.
+struct SendWindows {
+  int64_t period_ns = 0;  // 0: no windows, it may send at any time
+  MonotonicNs origin_ns = 0;
+  int64_t open_ns = 0;  // 1 … period_ns
+
+  bool OpenAt(MonotonicNs now) const;
+  // When they are open next, for a time at which they are not.
+  MonotonicNs NextOpening(MonotonicNs now) const;
+
+  friend bool operator==(const SendWindows&, const SendWindows&) = default;
+};
+
+struct Pace {
+  uint64_t revision = 0;  // the highest counts
+  std::vector<LanePace> lanes = {};
+  uint32_t priority = 0;  // class; the higher ones go first (nic_classes.h)
+  SendWindows windows = {};
+  uint64_t tenant_rate_bps = 0;  // of all lanes of the tenant out of a host; 0: no limit
+
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
+inline constexpr uint32_t kMaxPriority = 7;
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_PACING_PACE_H_

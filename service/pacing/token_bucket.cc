@@ -1,0 +1,54 @@
+#include "service/pacing/token_bucket.h"
+
+#include <algorithm>
+
+namespace mccs {
+namespace {
+
+// One byte at 1 bit/s.
+constexpr uint64_t kNsPerByte = 8 * static_cast<uint64_t>(kNsPerSec);
+// Of one Take, and therefore of one Allowance: more would not fit in 64 bits.
+constexpr uint64_t kMaxTakenBytes = uint64_t{1} << 31;
+
+}  // namespace
+
+void TokenBucket::SetRate(uint64_t rate_bps, MonotonicNs now) {
+  rate_bps = std::min(rate_bps, kMaxRateBps);
+  if (rate_bps == rate_bps_) return;
+  // One that was not limited has saved nothing.
+  paid_until_ = rate_bps_ == 0 ? now : std::min(paid_until_, now + kBurstNs);
+  remainder_ = 0;
+  rate_bps_ = rate_bps;
+}
+
+uint64_t TokenBucket::BytesIn(int64_t ns) const {
+  // In two parts: 10 s at 100 Tb/s, in bits and nanoseconds, are more than 64 bits hold.
+  const auto time = static_cast<uint64_t>(ns);
+  const uint64_t seconds = time / static_cast<uint64_t>(kNsPerSec);
+  const uint64_t rest = time % static_cast<uint64_t>(kNsPerSec);
+  const double bytes =
+      static_cast<double>(rest) * static_cast<double>(rate_bps_) / static_cast<double>(kNsPerByte);
+  return std::max<uint64_t>(seconds * (rate_bps_ / 8) + static_cast<uint64_t>(bytes), 1);
+}
+
+uint64_t TokenBucket::Allowance(MonotonicNs now) const {
+  if (rate_bps_ == 0) return kNoLimit;
+  const int64_t saved = std::min(now - paid_until_, kBurstNs);
+  return saved < kQuantumNs ? 0 : std::min(BytesIn(saved), kMaxTakenBytes);
+}
+
+MonotonicNs TokenBucket::OpensAt(MonotonicNs now) const {
+  return rate_bps_ == 0 ? now : paid_until_ + kQuantumNs;
+}
+
+void TokenBucket::Take(uint64_t bytes, MonotonicNs now) {
+  if (rate_bps_ == 0) return;
+  const uint64_t due = std::min(bytes, kMaxTakenBytes) * kNsPerByte + remainder_;
+  remainder_ = due % rate_bps_;
+  paid_until_ = std::max(paid_until_, now - kBurstNs);
+  // Compared before it is added: a bucket of 1 bit/s has debts of decades.
+  const auto longest = static_cast<uint64_t>(now + kMaxDebtNs - paid_until_);
+  paid_until_ += static_cast<int64_t>(std::min(due / rate_bps_, longest));
+}
+
+}  // namespace mccs

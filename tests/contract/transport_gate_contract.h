@@ -1,0 +1,126 @@
+// What every Transport owes whoever limits what its lanes send (SendGate).
+// Included behind transport_contract.h by the same programs.
+#ifndef MCCS_TESTS_CONTRACT_TRANSPORT_GATE_CONTRACT_H_
+#define MCCS_TESTS_CONTRACT_TRANSPORT_GATE_CONTRACT_H_
+
+#include <vector>
+
+#include "tests/contract/transport_contract.h"
+
+namespace mccs {
+
+// Has so many bytes left, and remembers what it was told.
+class PurseGate final : public SendGate {
+ public:
+  uint64_t Allowance() override {
+    ++asked;
+    return std::min(left, at_once);
+  }
+  void Sent(uint64_t bytes) override {
+    EXPECT_GT(bytes, 0u);
+    EXPECT_LE(bytes, std::min(left, at_once) + may_exceed);
+    left -= std::min(left, bytes);
+    sent += bytes;
+  }
+  void EndTurn(const Turn& turn) override { last = turn; }
+
+  uint64_t left = 0;
+  uint64_t at_once = 1 << 20;
+  uint64_t may_exceed = 0;
+  uint64_t sent = 0;
+  uint64_t asked = 0;
+  Turn last;
+};
+
+TEST_P(TransportContract, AShutGateHoldsSlicesBackUntilItOpens) {
+  constexpr uint32_t kBytes = 50'000;
+  Start({.slots = 4, .slot_bytes = kBytes});
+  PurseGate gate;
+  gate.may_exceed = kBytes;
+  send_->SetGate(&gate);
+  Settle();
+  EXPECT_EQ(gate.asked, 0u) << "nothing is there to be sent";
+  EXPECT_EQ(send_->waits_for(), LaneWait::kNothing);
+  const std::vector<std::byte> first = Payload(1, kBytes), second = Payload(2, 7);
+  Post(first, TagOf(1));
+  Post(second, TagOf(2));
+  Settle();
+  EXPECT_EQ(recv_->Landed(0), Landing::kNotYet);
+  EXPECT_GT(gate.asked, 0u);
+  EXPECT_EQ(send_->waits_for(), LaneWait::kGate);
+  EXPECT_TRUE(gate.last.held);
+  EXPECT_TRUE(gate.last.unsent);
+  EXPECT_FALSE(send_->Poll()) << "nothing moves";
+  gate.left = 1 << 20;
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
+  EXPECT_TRUE(SlotHolds(0, first));
+  EXPECT_TRUE(SlotHolds(1, second));
+  EXPECT_EQ(gate.sent, kBytes + 7u) << "payload alone";
+  ASSERT_TRUE(RunUntil([&] { return send_->acknowledged() == 2; }));
+  send_->Poll();
+  EXPECT_FALSE(gate.last.held);
+  EXPECT_FALSE(gate.last.unsent);
+  EXPECT_FALSE(gate.last.on_the_way);
+}
+
+TEST_P(TransportContract, SlicesInAnyPiecesThatAGateAllowsArriveWhole) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    constexpr uint32_t kBytes = 9'000;
+    std::mt19937_64 random(seed);
+    Start({.slots = 4, .slot_bytes = kBytes}, seed);
+    PurseGate gate;
+    gate.may_exceed = kBytes;
+    send_->SetGate(&gate);
+    std::vector<std::vector<std::byte>> payloads;
+    constexpr uint64_t kSlices = 40;
+    for (uint64_t n = 0; n < kSlices; ++n) payloads.push_back(Payload(n, random() % (kBytes + 1)));
+    uint64_t posted = 0, landed = 0, bytes = 0;
+    ASSERT_TRUE(RunUntil([&] {
+      gate.left += random() % 700;
+      gate.at_once = 1 + random() % 500;
+      while (posted < kSlices && send_->has_room()) {
+        Post(payloads[posted], TagOf(posted));
+        bytes += payloads[posted++].size();
+      }
+      while (landed < posted && recv_->Landed(landed) != Landing::kNotYet) {
+        EXPECT_TRUE(SlotHolds(landed, payloads[landed])) << landed;
+        recv_->Release(landed++);
+      }
+      return landed == kSlices;
+    }));
+    EXPECT_EQ(gate.sent, bytes);
+  }
+}
+
+TEST_P(TransportContract, AGateThatIsTakenAwayLimitsNothing) {
+  Start({.slots = 4, .slot_bytes = 50'000});
+  PurseGate gate;
+  send_->SetGate(&gate);
+  const std::vector<std::byte> payload = Payload(1, 50'000);
+  Post(payload, TagOf(1));
+  Settle();
+  send_->SetGate(nullptr);
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
+  EXPECT_TRUE(SlotHolds(0, payload));
+  EXPECT_EQ(gate.sent, 0u);
+}
+
+TEST_P(TransportContract, ALaneSaysWhatItWaitsFor) {
+  Start({.slots = 2, .slot_bytes = 1'000});
+  const std::vector<std::byte> payload = Payload(1, 1'000);
+  Post(payload, TagOf(1));
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(0) != Landing::kNotYet; }));
+  EXPECT_EQ(send_->waits_for(), LaneWait::kNothing);
+  Post(payload, TagOf(1));
+  ASSERT_TRUE(RunUntil([&] { return recv_->Landed(1) != Landing::kNotYet; }));
+  Settle();
+  EXPECT_EQ(send_->waits_for(), LaneWait::kCredit);
+  recv_->Release(0);
+  Settle();
+  EXPECT_EQ(send_->waits_for(), LaneWait::kNothing);
+}
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_CONTRACT_TRANSPORT_GATE_CONTRACT_H_

@@ -1,0 +1,218 @@
+// Rates, windows and classes over production daemons, a simulated clock and network: what leaves a
+// host in simulated time is what it was allowed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kElements = 100'000;
+constexpr uint64_t kMega = 1'000'000;
+
+// One communicator over hosts 0 and 1, which always has work.
+class Load {
+ public:
+  Load(SimWorld& world, int hosts = 2)
+      : world_(world), hosts_(hosts), job_(world, Ranks(hosts), kElements * sizeof(float)) {
+    EXPECT_TRUE(job_.Form());
+    id_ = world.host(0).controller().announced.back();
+    job_.Fill(kElements);
+  }
+  SimJob& job() { return job_; }
+
+  // To every host. Lanes out of host h have `rate_bps` each.
+  void SetPace(Pace pace, uint64_t rate_bps = 0) {
+    pace.revision = ++revision_;
+    for (int h = 0; h < hosts_ && rate_bps > 0; ++h) {
+      pace.lanes.push_back({ChannelId(0), HostIndex(h), HostIndex((h + 1) % hosts_), rate_bps});
+    }
+    for (int h = 0; h < hosts_; ++h) world_.host(h).controller().paces.push_back({id_, pace});
+  }
+  // A few operations ahead of what is done, whenever it is called.
+  void KeepBusy() {
+    if (!job_.Done()) return;
+    for (int i = 0; i < 20; ++i) job_.PostAll(OpKind::kAllReduce, kElements);
+  }
+  const CommunicatorStats::Lane& lane(int host) {
+    return world_.host(host).controller().reports.at(id_).lanes.at(0);
+  }
+  // As the lanes count it; acknowledged, so as late as a round trip and a report.
+  uint64_t bytes(int host) { return lane(host).payload_bytes; }
+
+ private:
+  static std::vector<int> Ranks(int hosts) {
+    std::vector<int> ranks;
+    for (int h = 0; h < hosts; ++h) ranks.push_back(h);
+    return ranks;
+  }
+
+  SimWorld& world_;
+  const int hosts_;
+  SimJob job_;
+  CommId id_;
+  uint64_t revision_ = 0;
+};
+
+class SimPacing : public testing::Test {
+ protected:
+  // All loads at work for so long.
+  void Work(const std::vector<Load*>& loads, int64_t ns) {
+    const MonotonicNs end = world_.clock().Now() + ns;
+    while (world_.clock().Now() < end) {
+      for (Load* load : loads) load->KeepBusy();
+      world_.RunFor(std::min<int64_t>(5 * kNsPerMs, end - world_.clock().Now()));
+    }
+  }
+  // Bytes per second of a lane, over some seconds that begin and end with a report.
+  double RateOf(const std::vector<Load*>& loads, Load& load, int host, int seconds = 4) {
+    NextReport(loads, load, host);
+    const uint64_t before = load.bytes(host);
+    const MonotonicNs begun = world_.clock().Now();
+    Work(loads, seconds * kNsPerSec - 100 * kNsPerMs);
+    NextReport(loads, load, host);
+    return static_cast<double>(load.bytes(host) - before) * 1e9 /
+           static_cast<double>(world_.clock().Now() - begun);
+  }
+  void NextReport(const std::vector<Load*>& loads, Load& load, int host) {
+    const uint64_t before = load.bytes(host);
+    for (int i = 0; i < 2000 && load.bytes(host) == before; ++i) Work(loads, kNsPerMs);
+    ASSERT_NE(load.bytes(host), before) << "no report";
+  }
+
+  explicit SimPacing(const SimWorldOptions& options = {.seed = 1, .hosts = 2, .network = {}})
+      : world_(options) {}
+
+  SimWorld world_;
+};
+
+TEST_F(SimPacing, TwoCommunicatorsKeepToTheirCaps) {
+  Load slow(world_), fast(world_);
+  const std::vector<Load*> both{&slow, &fast};
+  slow.SetPace({}, 16 * kMega);
+  fast.SetPace({}, 48 * kMega);
+  Work(both, kNsPerSec);
+  for (int host : {0, 1}) {
+    EXPECT_NEAR(RateOf(both, slow, host), 2e6, 0.03 * 2e6);
+    EXPECT_NEAR(RateOf(both, fast, host), 6e6, 0.03 * 6e6);
+  }
+  EXPECT_GT(slow.lane(0).waited_for_gate_ns, 5 * kNsPerSec);
+  EXPECT_EQ(slow.lane(0).rate_bps, 16 * kMega);
+  // Another rate acts at once, none lets them go.
+  slow.SetPace({}, 80 * kMega);
+  EXPECT_NEAR(RateOf(both, slow, 0), 10e6, 0.03 * 10e6);
+  slow.SetPace({});
+  EXPECT_GT(RateOf(both, slow, 0, 1), 20e6);
+  EXPECT_EQ(slow.job().Wrong(OpKind::kAllReduce, kElements), 0u);
+}
+
+TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
+  Load one(world_), two(world_);
+  const std::vector<Load*> both{&one, &two};
+  Pace pace;
+  pace.tenant_rate_bps = 40 * kMega;
+  one.SetPace(pace);
+  two.SetPace(pace);
+  Work(both, kNsPerSec);
+  const double first = RateOf(both, one, 0), second = RateOf(both, two, 0);
+  EXPECT_NEAR(first + second, 5e6, 0.03 * 5e6);
+  EXPECT_NEAR(first, 2.5e6, 0.05 * 2.5e6);
+}
+
+TEST_F(SimPacing, OutsideItsWindowsACommunicatorSendsNothing) {
+  Load load(world_);
+  const SendWindows windows{.period_ns = 200 * kNsPerMs,
+                            .origin_ns = world_.clock().Now() + 50 * kNsPerMs,
+                            .open_ns = 100 * kNsPerMs};
+  load.SetPace({.windows = windows});
+  Work({&load}, kNsPerSec);
+  // What was on its way when the window closed has arrived a moment later.
+  while (windows.OpenAt(world_.clock().Now())) Work({&load}, kNsPerMs);
+  Work({&load}, 10 * kNsPerMs);
+  const uint64_t inside = world_.network().bytes_arrived();
+  while (!windows.OpenAt(world_.clock().Now() + 2 * kNsPerMs)) Work({&load}, kNsPerMs);
+  EXPECT_LT(world_.network().bytes_arrived() - inside, 10'000u) << "agreements, no payload";
+  Work({&load}, 50 * kNsPerMs);
+  EXPECT_GT(world_.network().bytes_arrived() - inside, kMega);
+}
+
+// On a network slow enough for a job to have bytes on the way all the time.
+class SimClasses : public SimPacing {
+ protected:
+  SimClasses()
+      : SimPacing({.seed = 1,
+                   .hosts = 2,
+                   .network = {.min_delay_ns = kNsPerMs,
+                               .max_delay_ns = 2 * kNsPerMs,
+                               .max_portion_bytes = 64u << 10,
+                               .buffer_bytes = 64u << 10}}) {}
+};
+
+TEST_F(SimClasses, AHigherClassLeavesTheOtherATrickle) {
+  Load low(world_), high(world_);
+  low.SetPace({.priority = 1});
+  high.SetPace({.priority = 2});
+  const double alone = RateOf({&low}, low, 0, 2);
+  const double beside = RateOf({&low, &high}, low, 0, 2);
+  EXPECT_LT(beside, 0.3 * alone);
+  EXPECT_GT(beside, 0);
+  EXPECT_GT(RateOf({&low, &high}, high, 0, 2), 0.8 * alone);
+  // Without classes both go on as if they were alone: here each stream has a rate of its own.
+  high.SetPace({.priority = 1});
+  EXPECT_GT(RateOf({&low, &high}, low, 0, 2), 0.8 * alone);
+}
+
+TEST_F(SimPacing, AnOlderRevisionIsNothing) {
+  Load load(world_);
+  load.SetPace({}, 8 * kMega);
+  load.SetPace({}, 16 * kMega);
+  world_.RunFor(kNsPerMs);
+  Pace late;
+  late.revision = 1;
+  for (int h : {0, 1}) {
+    world_.host(h).controller().paces.push_back(
+        {world_.host(0).controller().announced.back(), late});
+  }
+  Work({&load}, kNsPerSec);
+  EXPECT_NEAR(RateOf({&load}, load, 0), 2e6, 0.03 * 2e6);
+}
+
+// The rates hold over a change of strategy, and no operation is lost by either.
+TEST_F(SimPacing, RatesOutliveAChangeOfStrategy) {
+  Load load(world_);
+  load.SetPace({}, 16 * kMega);
+  for (uint64_t epoch = 2; epoch < 8; ++epoch) {
+    Strategy strategy;
+    strategy.epoch = Epoch(epoch);
+    strategy.channels.resize(1);
+    strategy.channels[0].ring = {HostIndex(0), HostIndex(1)};
+    strategy.lanes = {.slots = 3 + static_cast<uint32_t>(epoch % 2), .slot_bytes = 16u << 10};
+    strategy.origin = "the test";
+    world_.host(0).controller().proposals.push_back(
+        {world_.host(0).controller().announced.back(), strategy});
+    Work({&load}, 300 * kNsPerMs);
+  }
+  Work({&load}, kNsPerSec);
+  EXPECT_NEAR(RateOf({&load}, load, 0), 2e6, 0.03 * 2e6);
+  ASSERT_TRUE(world_.RunUntil([&] { return load.job().Done(); }));
+  EXPECT_EQ(load.job().Wrong(OpKind::kAllReduce, kElements), 0u);
+}
+
+// A lane that waits for its gate wakes nobody in between.
+TEST_F(SimPacing, ADaemonThatWaitsForAGateSleeps) {
+  Load load(world_);
+  load.SetPace({}, 8 * kMega);
+  Work({&load}, kNsPerSec);
+  const CommId id = world_.host(0).controller().announced.back();
+  const uint64_t before = world_.host(0).daemon().TurnsOf(id);
+  Work({&load}, kNsPerSec);
+  EXPECT_LT(world_.host(0).daemon().TurnsOf(id) - before, 5'000u);
+  EXPECT_EQ(world_.host(0).daemon().urgency(), Urgency::kSleep);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,82 @@
+#include "service/pacing/shared_bucket.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kStart = 5 * kNsPerSec;
+constexpr uint64_t kRate = 80'000'000;  // 10 MB/s
+
+// Lanes that always have something to send, asked in the same order each time.
+class Lanes {
+ public:
+  void RunFor(SharedBucket& bucket, int lanes, int64_t ns) {
+    for (const MonotonicNs end = now + ns; now < end; now += 100 * kNsPerUs) {
+      for (size_t i = 0; i < static_cast<size_t>(lanes); ++i) {
+        const uint64_t allowed = bucket.Allowance(&sent[i], now);
+        if (allowed == 0) continue;
+        bucket.Take(&sent[i], allowed, now);
+        sent[i] += allowed;
+      }
+    }
+  }
+  MonotonicNs now = kStart;
+  std::array<uint64_t, 4> sent{};
+};
+
+TEST(SharedBucket, WithoutARateNobodyWaits) {
+  SharedBucket bucket;
+  int a = 0, b = 0;
+  EXPECT_EQ(bucket.Allowance(&a, kStart), TokenBucket::kNoLimit);
+  bucket.Take(&a, 1 << 30, kStart);
+  EXPECT_EQ(bucket.Allowance(&b, kStart), TokenBucket::kNoLimit);
+}
+
+TEST(SharedBucket, OneGetsAllOfIt) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  Lanes lanes;
+  lanes.RunFor(bucket, 1, kNsPerSec);
+  EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 10e6, 0.03 * 10e6);
+}
+
+TEST(SharedBucket, SeveralGetEqualParts) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  Lanes lanes;
+  lanes.RunFor(bucket, 4, kNsPerSec);
+  for (const uint64_t sent : lanes.sent) {
+    EXPECT_NEAR(static_cast<double>(sent), 2.5e6, 0.03 * 2.5e6);
+  }
+}
+
+TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  Lanes lanes;
+  lanes.RunFor(bucket, 4, kNsPerSec);
+  lanes.sent = {};
+  lanes.RunFor(bucket, 2, kNsPerSec);  // the others stay away, and do not say so
+  EXPECT_NEAR(static_cast<double>(lanes.sent[0] + lanes.sent[1]), 10e6, 0.03 * 10e6);
+  EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 5e6, 0.03 * 5e6);
+}
+
+TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  int a = 0, b = 0;
+  EXPECT_EQ(bucket.Allowance(&a, kStart), 0u);
+  EXPECT_EQ(bucket.Allowance(&b, kStart), 0u);
+  const MonotonicNs open = bucket.OpensAt(&a, kStart);
+  EXPECT_GT(open, kStart);
+  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one comes first";
+  EXPECT_GT(bucket.OpensAt(&b, open), open);
+  bucket.LeaveLine(&a);
+  EXPECT_GT(bucket.Allowance(&b, open), 0u);
+}
+
+}  // namespace
+}  // namespace mccs

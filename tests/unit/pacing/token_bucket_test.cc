@@ -1,0 +1,148 @@
+#include "service/pacing/token_bucket.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kStart = 5 * kNsPerSec;
+constexpr uint64_t kMega = 1'000'000;
+
+// Takes all that is allowed, as often as it is worth asking; bytes until `end`.
+uint64_t TakeAll(TokenBucket& bucket, MonotonicNs* now, MonotonicNs end) {
+  uint64_t taken = 0;
+  while (*now < end) {
+    if (const uint64_t allowed = bucket.Allowance(*now); allowed > 0) {
+      bucket.Take(allowed, *now);
+      taken += allowed;
+    }
+    *now = std::max(*now + 1, bucket.OpensAt(*now));
+  }
+  return taken;
+}
+
+TEST(TokenBucket, WithoutARateThereIsNoLimit) {
+  TokenBucket bucket;
+  EXPECT_EQ(bucket.Allowance(kStart), TokenBucket::kNoLimit);
+  bucket.Take(1 << 30, kStart);
+  EXPECT_EQ(bucket.Allowance(kStart), TokenBucket::kNoLimit);
+  EXPECT_LE(bucket.OpensAt(kStart), kStart);
+}
+
+TEST(TokenBucket, ARateHoldsWithinThreePercentOfEachSecond) {
+  for (const uint64_t rate : {kMega, 100 * kMega, 7'777'777ul, 10'000 * kMega, 400'000 * kMega}) {
+    TokenBucket bucket;
+    bucket.SetRate(rate, kStart);
+    MonotonicNs now = kStart;
+    for (int second = 1; second <= 5; ++second) {
+      const uint64_t taken = TakeAll(bucket, &now, kStart + second * kNsPerSec);
+      EXPECT_NEAR(static_cast<double>(taken), static_cast<double>(rate) / 8,
+                  0.01 * static_cast<double>(rate) / 8)
+          << rate;
+    }
+  }
+}
+
+TEST(TokenBucket, ARateHoldsFromItsFirstByteAlsoAfterARest) {
+  constexpr uint64_t kRate = 100 * kMega;
+  TokenBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  MonotonicNs now = kStart + 60 * kNsPerSec;  // it saves no more than its burst
+  EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
+  now += 60 * kNsPerSec;
+  EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), kRate / 8 * 1.03);
+}
+
+TEST(TokenBucket, IsSmoothOverAHundredMilliseconds) {
+  constexpr uint64_t kRate = 100 * kMega;
+  TokenBucket bucket;
+  bucket.SetRate(kRate, kStart);
+  MonotonicNs now = kStart;
+  TakeAll(bucket, &now, kStart + kNsPerSec);
+  for (int i = 0; i < 20; ++i) {
+    const auto taken = static_cast<double>(TakeAll(bucket, &now, now + 100 * kNsPerMs));
+    EXPECT_NEAR(taken, kRate / 80.0, 0.03 * kRate / 80.0);
+  }
+}
+
+// An engine that comes late, or has little to send, loses nothing and gains nothing.
+TEST(TokenBucket, WhoeverComesAtAnyTimeGetsNoMoreThanTheRate) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 20; ++round) {
+    const uint64_t rate = kMega + random() % (10'000 * kMega);
+    TokenBucket bucket;
+    bucket.SetRate(rate, kStart);
+    MonotonicNs now = kStart;
+    std::deque<std::pair<MonotonicNs, uint64_t>> last;  // of one second
+    uint64_t in_last = 0;
+    for (int i = 0; i < 3000; ++i) {
+      now += 1 + static_cast<int64_t>(random() % (10 * kNsPerMs));
+      const uint64_t allowed = bucket.Allowance(now);
+      if (allowed == 0) continue;
+      const uint64_t take = random() % 4 == 0 ? 1 + random() % allowed : allowed;
+      bucket.Take(take, now);
+      last.emplace_back(now, take);
+      in_last += take;
+      while (last.front().first <= now - kNsPerSec) {
+        in_last -= last.front().second;
+        last.pop_front();
+      }
+      ASSERT_LE(in_last, static_cast<double>(rate) / 8 * 1.03 + 1);
+    }
+  }
+}
+
+TEST(TokenBucket, OpensWhenItSaysSo) {
+  TokenBucket bucket;
+  bucket.SetRate(80 * kMega, kStart);
+  EXPECT_EQ(bucket.Allowance(kStart), 0u);
+  const MonotonicNs opens = bucket.OpensAt(kStart);
+  EXPECT_EQ(bucket.Allowance(opens - 1), 0u);
+  EXPECT_EQ(bucket.Allowance(opens), bucket.Quantum());
+  EXPECT_EQ(bucket.Quantum(), 20'000u) << "2 ms";
+}
+
+TEST(TokenBucket, ADebtIsMadeGoodAndNoLongerThanItsLimit) {
+  TokenBucket bucket;
+  bucket.SetRate(8 * kMega, kStart);
+  bucket.Take(1'000'000, kStart);  // a second
+  EXPECT_EQ(bucket.OpensAt(kStart), kStart + kNsPerSec + TokenBucket::kQuantumNs);
+  bucket.SetRate(8, kStart);
+  bucket.Take(std::numeric_limits<uint64_t>::max(), kStart);
+  EXPECT_LE(bucket.OpensAt(kStart), kStart + TokenBucket::kMaxDebtNs + TokenBucket::kQuantumNs);
+  EXPECT_EQ(bucket.Allowance(kStart + 2 * TokenBucket::kMaxDebtNs), 1u) << "8 bit/s";
+}
+
+TEST(TokenBucket, AnotherRateActsAtOnce) {
+  TokenBucket bucket;
+  bucket.SetRate(8'000, kStart);
+  bucket.Take(1'000'000, kStart);
+  MonotonicNs now = kStart;
+  bucket.SetRate(800 * kMega, now);
+  EXPECT_LE(bucket.OpensAt(now), now + TokenBucket::kBurstNs + TokenBucket::kQuantumNs);
+  TakeAll(bucket, &now, now + kNsPerSec);
+  bucket.SetRate(8 * kMega, now);
+  EXPECT_LE(TakeAll(bucket, &now, now + kNsPerSec), 1.03 * kMega);
+  bucket.SetRate(0, now);
+  EXPECT_EQ(bucket.Allowance(now), TokenBucket::kNoLimit);
+}
+
+TEST(TokenBucket, AnyRateIsARate) {
+  for (const uint64_t rate : {uint64_t{1}, std::numeric_limits<uint64_t>::max()}) {
+    TokenBucket bucket;
+    bucket.SetRate(rate, kStart);
+    MonotonicNs now = kStart + kNsPerSec;
+    EXPECT_GT(bucket.Allowance(now), 0u);
+    EXPECT_LE(bucket.Allowance(now), TokenBucket::kMaxRateBps / 8);
+    for (int i = 0; i < 200; ++i) bucket.Take(bucket.Allowance(now), now);
+    EXPECT_EQ(bucket.Allowance(now), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace mccs
