@@ -78,12 +78,7 @@ absl::StatusOr<WaitsBy> StreamsWaitBy() {
     return absl::InvalidArgumentError(
         absl::StrCat("MCCS_STREAM_WAIT is '", *text, "': give memop or kernel, or leave it unset"));
   }
-  // Of the environment alone, as CUDA reads it.
-  const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  int asked = 0;
-  const bool few = connections != nullptr && absl::SimpleAtoi(connections, &asked) && asked >= 1 &&
-                   asked < kGpuConnections;
-  return few ? WaitsBy::kKernel : WaitsBy::kMemoryOperation;
+  return WaitsBy::kKernel;
 }
 
 std::optional<std::string> CommIdText() { return ValueOf("NCCL_COMM_ID"); }

@@ -47,13 +47,11 @@ bool ChecksPointers();
 // CUDA_LAUNCH_BLOCKING=1: a call returns when its streams have finished its work.
 bool LaunchesBlock();
 
-// MCCS_STREAM_WAIT: how a stream waits for the daemon. `memop`: cuStreamWaitValue64, which takes
-// nothing of the GPU but holds up what shares the stream's hardware queue; `kernel`: one thread
-// that watches the word, and leaves the queue to others. Unset: by a kernel where
-// CUDA_DEVICE_MAX_CONNECTIONS asks for fewer hardware queues than a GPU has by itself. Errors:
+// MCCS_STREAM_WAIT: how a stream waits for the daemon. `kernel`, also where it is unset: one thread
+// that watches the word, and leaves its hardware queue to others; `memop`: cuStreamWaitValue64,
+// which takes nothing of the GPU but holds up what shares the stream's queue. Errors:
 // kInvalidArgument.
 enum class WaitsBy { kMemoryOperation, kKernel };
-inline constexpr int kGpuConnections = 8;
 absl::StatusOr<WaitsBy> StreamsWaitBy();
 
 // NCCL_COMM_ID ("host:port", "[address]:port"), where set and not empty.

@@ -12,10 +12,8 @@ namespace {
 absl::Status NoKernel(const absl::Status& why) {
   return absl::UnknownError(absl::StrCat(
       why.message(),
-      ": streams cannot wait by a kernel, which is asked for by MCCS_STREAM_WAIT=kernel "
-      "or CUDA_DEVICE_MAX_CONNECTIONS below ",
-      kGpuConnections,
-      "; MCCS_STREAM_WAIT=memop does without it, and holds up a hardware queue instead"));
+      ": streams cannot wait by a kernel; MCCS_STREAM_WAIT=memop does without it, and holds up a "
+      "hardware queue instead: a program with few streams may not mind"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Variable kVariables[] = {
     {"CUDA_DEVICE_MAX_CONNECTIONS", Treatment::kHonoured, ValueType::kInteger, "8",
-     "below 8: streams wait for the daemon as with MCCS_STREAM_WAIT=kernel"},
+     "any number will do: streams that wait leave their hardware queue to others"},
     {"CUDA_LAUNCH_BLOCKING", Treatment::kHonoured, ValueType::kInteger, "0",
      "1: a call returns when its streams have finished its work"},
     {"MCCS_EXPORT_LEASE", Treatment::kHonoured, ValueType::kText, "30",
@@ -26,8 +26,8 @@ constexpr Variable kVariables[] = {
      "the real library for MCCS_FALLBACK; unset: the next libnccl.so.2 of the program's folders"},
     {"MCCS_SOCKET", Treatment::kHonoured, ValueType::kText, "/run/mccs/mccsd.sock",
      "the daemon's socket"},
-    {"MCCS_STREAM_WAIT", Treatment::kHonoured, ValueType::kText, "",
-     "how streams wait for the daemon: memop, or kernel, which leaves hardware queues to others"},
+    {"MCCS_STREAM_WAIT", Treatment::kHonoured, ValueType::kText, "kernel",
+     "how streams wait for the daemon: kernel, or memop, which holds up a hardware queue"},
     {"MCCS_WARN_AFTER", Treatment::kHonoured, ValueType::kText, "10",
      "seconds after which the daemon names the ranks that an operation waits for"},
     {"NCCL_ALGO", Treatment::kHint, ValueType::kText, "",

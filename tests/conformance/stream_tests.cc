@@ -143,6 +143,27 @@ void TwoCommunicatorsInOppositeOrders(Test& t) {
   t.Destroy(comms[1]);
 }
 
+// Where a GPU has fewer queues than a program has streams, some two share one: whichever they are,
+// neither's waiting holds the other up.
+void MoreStreamsThanHardwareQueues(Test& t) {
+  constexpr int kStreams = 33;  // CUDA_DEVICE_MAX_CONNECTIONS goes up to 32
+  ncclComm_t comms[] = {t.World(), t.NewWorld()};
+  std::vector<cudaStream_t> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(t.NewStream());
+  for (int other = 1; t.ok() && other < kStreams; ++other) {
+    std::vector<IntBuffers> all;
+    all.emplace_back(t, kCount, streams[0]);
+    all.emplace_back(t, kCount, streams[other]);
+    for (int i : {t.rank() % 2, 1 - t.rank() % 2}) {
+      all[i].send.Fill(other + i);
+      NCCL_OK(t, ncclAllReduce(all[i].send.data(), all[i].receive.data(), kCount, ncclInt32,
+                               ncclSum, comms[i], streams[i == 0 ? 0 : other]));
+    }
+    for (int i = 0; i < 2; ++i) all[i].receive.Expect((other + i) * t.size(), "the sum");
+  }
+  t.Destroy(comms[1]);
+}
+
 // More than any queue between the library and the device holds.
 void ThousandsOfOperations(Test& t) {
   constexpr int kOperations = 3000;
@@ -171,6 +192,7 @@ void AddStreamTests(TestTable* table) {
   add("a_stream_may_be_destroyed_behind_its_work", AStreamMayBeDestroyedBehindItsWork);
   add("a_stream_of_its_own_for_each_operation", AStreamOfItsOwnForEachOperation);
   add("two_communicators_in_opposite_orders", TwoCommunicatorsInOppositeOrders, 2);
+  add("more_streams_than_hardware_queues", MoreStreamsThanHardwareQueues, 2);
   add("thousands_of_operations", ThousandsOfOperations);
 }
 

@@ -14,7 +14,6 @@ using ::testing::HasSubstr;
 class StreamWaitTest : public ShimTest {
  protected:
   ~StreamWaitTest() override {
-    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
     unsetenv("MCCS_STREAM_WAIT");
     fake_cuda::FailLibraries(CUDA_SUCCESS);
   }
@@ -43,37 +42,20 @@ class StreamWaitTest : public ShimTest {
   }
 };
 
-TEST_F(StreamWaitTest, ByTheStreamsOwnOperationUnlessAskedOtherwise) {
-  const int before = fake_cuda::kernels_prepared();
-  EXPECT_FALSE(WaitsByKernel());
-  EXPECT_EQ(fake_cuda::kernels_prepared(), before);
-}
-
-TEST_F(StreamWaitTest, ByAKernelWhereHardwareQueuesAreFewer) {
-  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+TEST_F(StreamWaitTest, ByAKernelUnlessAskedOtherwise) {
   const int before = fake_cuda::kernels_prepared();
   EXPECT_TRUE(WaitsByKernel());
   EXPECT_EQ(fake_cuda::kernels_prepared(), before + 1) << "not at the first launch, but at init";
 }
 
-TEST_F(StreamWaitTest, AsManyQueuesAsAGpuHasByItselfAreEnough) {
-  Set("CUDA_DEVICE_MAX_CONNECTIONS", "8");
-  EXPECT_FALSE(WaitsByKernel());
-}
-
-TEST_F(StreamWaitTest, WhatTheVariableSaysGoesFirst) {
-  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+TEST_F(StreamWaitTest, ByTheStreamsOwnOperationWhereAskedTo) {
   Set("MCCS_STREAM_WAIT", "memop");
+  const int before = fake_cuda::kernels_prepared();
   EXPECT_FALSE(WaitsByKernel());
-}
-
-TEST_F(StreamWaitTest, AKernelCanBeAskedForWithAnyNumberOfQueues) {
-  Set("MCCS_STREAM_WAIT", "kernel");
-  EXPECT_TRUE(WaitsByKernel());
+  EXPECT_EQ(fake_cuda::kernels_prepared(), before);
 }
 
 TEST_F(StreamWaitTest, ACapturedCallWaitsLikewise) {
-  Set("MCCS_STREAM_WAIT", "kernel");
   MakeRanks(1);
   const CUstream stream = Stream();
   int* data = Buffer<int>({7});
@@ -96,7 +78,6 @@ TEST_F(StreamWaitTest, AnotherTextIsRefusedAtInit) {
 }
 
 TEST_F(StreamWaitTest, AGpuThatCannotLoadTheKernelIsToldOf) {
-  Set("CUDA_DEVICE_MAX_CONNECTIONS", "1");
   fake_cuda::FailLibraries(CUDA_ERROR_NO_BINARY_FOR_GPU);
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclUnhandledCudaError);
