@@ -1,14 +1,15 @@
 // A job that all-reduces until it is told to stop, and says on stdout, a line each, what happens to
 // it:
 //
-//   running               the first all-reduce is done
-//   failed <s> <text>     the communicator failed, seen at that second of CLOCK_MONOTONIC; exit
-//   status 3 refused <s> <text>    the communicator could not be made; exit status 4 done <n> n
-//   all-reduces were right; exit status 0 wrong <n>             the n-th was not; exit status 5
+//   running             the first all-reduce is done
+//   done <n>            n all-reduces were right: exit status 0
+//   failed <s> <text>   the communicator failed, seen at that second of CLOCK_MONOTONIC: 3
+//   refused <s> <text>  the communicator could not be made: 4
+//   wrong <n>           the n-th all-reduce was: 5
 //
 // It ends after --seconds (all ranks after the same all-reduce). It makes the mistakes that it is
-// asked for:
-// --claim RANK takes that rank instead of its own, --stay-out RANK lets that rank never join.
+// asked for: --claim RANK takes that rank instead of its own, --stay-out RANK lets that rank never
+// join.
 #include <time.h>
 #include <unistd.h>
 
