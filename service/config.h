@@ -42,9 +42,7 @@ struct Config {
 // block. kInvalidArgument: every error with line, column and word.
 absl::StatusOr<Config> ReadConfig(const std::string& path);
 
-// "HOST:PORT", "[::1]:PORT". kInvalidArgument with the text.
-absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
-// The same with the host looked up, as the engine wants it: it does no look-ups. Blocks.
+// "HOST:PORT" with the host looked up, as the engine wants it: it does no look-ups. Blocks.
 // kInvalidArgument with the text.
 absl::StatusOr<Endpoint> ResolveEndpoint(const std::string& text);
 

@@ -10,9 +10,8 @@
 //   at the enqueueing   what takes no time and may run at once (writing a word, a record, a wait
 //                       that is over already) is done there and then, as a GPU would within
 //                       microseconds
-//   a waiting thread    does everything that it waits for (but for what shares a queue with a
-//   kernel
-//                       beside it), and whatever takes no time elsewhere;
+//   a waiting thread    does everything that it waits for (but for what shares a queue with
+//                       a kernel beside it), and whatever takes no time elsewhere;
 //                       then spins for 20 µs, soon giving its processor away at each look (whoever
 //                       signals may need it), then sleeps on the words that streams wait for
 //   a question          (cuStreamQuery) does the same once and without the program's code

@@ -26,6 +26,8 @@ struct Endpoint {
 
 // "10.0.1.2:7400", "[::1]:7400".
 std::string ToString(const Endpoint& endpoint);
+// And back; the host may be a name. kInvalidArgument with the text.
+absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
 // A two-way byte stream, possibly still being opened: until it is open, reads and writes would
 // block. Closed with the object.

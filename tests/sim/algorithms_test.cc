@@ -245,10 +245,7 @@ TEST(SimAlgorithms, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
       if (reports.empty()) continue;
       const auto& lanes = reports.begin()->second.lanes;
       const std::string local = lanes[random() % lanes.size()].local;
-      const size_t colon = local.find(':');
-      if (colon == std::string::npos) continue;  // broken at the time of the report
-      cuts += world.network().CutStream(
-          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+      cuts += world.CutLane(local);
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 60'000), 0u);

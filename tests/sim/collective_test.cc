@@ -80,10 +80,7 @@ TEST(SimCollective, ALaneThatBreaksIsOpenedAgainAndNothingIsLost) {
       ASSERT_EQ(reports.size(), 1u);
       const auto& lanes = reports.begin()->second.lanes;
       const std::string local = lanes[random() % lanes.size()].local;
-      const size_t colon = local.find(':');
-      if (colon == std::string::npos) continue;  // broken at the time of the report
-      reopened += world.network().CutStream(
-          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+      reopened += world.CutLane(local);
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
@@ -96,10 +93,8 @@ TEST(SimCollective, ALaneThatBreaksInIdleTimesIsThereWhenItIsNeeded) {
   SimWorld world({.seed = 5, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);
   ASSERT_TRUE(job.Form());
-  const std::string local = world.host(0).controller().reports.begin()->second.lanes.front().local;
-  ASSERT_TRUE(world.network().CutStream(
-      {world.host(0).address(),
-       static_cast<uint16_t>(std::stoi(local.substr(local.find(':') + 1)))}));
+  ASSERT_TRUE(
+      world.CutLane(world.host(0).controller().reports.begin()->second.lanes.front().local));
   world.RunFor(10 * kNsPerSec);
   job.Fill(1000);
   job.PostAll(OpKind::kAllReduce, 1000);

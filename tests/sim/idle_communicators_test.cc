@@ -77,11 +77,7 @@ class Crowd {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     const auto report = host.controller().reports.find(job.rank(r).id);
     if (report == host.controller().reports.end() || report->second.lanes.empty()) return false;
-    const std::string& local = report->second.lanes.front().local;
-    const size_t colon = local.find(':');
-    if (colon == std::string::npos) return false;
-    return world_.network().CutStream(
-        {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+    return world_.CutLane(report->second.lanes.front().local);
   }
 
  private:

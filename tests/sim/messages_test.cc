@@ -141,10 +141,7 @@ TEST(SimMessages, ABrokenLaneIsOpenedAgainAndNothingIsLost) {
     PostGroup(job, both, random);
     world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
     for (const auto& lane : world.host(0).controller().reports.begin()->second.lanes) {
-      const size_t colon = lane.local.find(':');
-      if (colon == std::string::npos) continue;
-      world.network().CutStream({world.host(0).address(),
-                                 static_cast<uint16_t>(std::stoi(lane.local.substr(colon + 1)))});
+      world.CutLane(lane.local);
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
     EXPECT_EQ(WrongElements(job, both), 0u);

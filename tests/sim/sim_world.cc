@@ -63,6 +63,11 @@ SimWorld::SimWorld(const SimWorldOptions& options)
   for (int h = 0; h < options.hosts; ++h) hosts_.emplace_back(options_, h, clock_, network_);
 }
 
+bool SimWorld::CutLane(const std::string& local) {
+  const absl::StatusOr<Endpoint> end = ParseEndpoint(local);
+  return end.ok() && network_.CutStream(*end);
+}
+
 SimTenant& SimWorld::AddTenant(int host, const std::string& tenant) {
   return tenants_.emplace_back(this->host(host).door(), this->host(host).importer(),
                                TenantIdentity{tenant, next_process_++});

@@ -115,6 +115,9 @@ class SimWorld {
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }
   SimClock& clock() { return clock_; }
+  // Breaks the lane that leaves from "address:port", as reports have it. False where none does: it
+  // is broken already.
+  bool CutLane(const std::string& local);
   // A process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000");
 

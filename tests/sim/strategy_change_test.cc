@@ -67,11 +67,22 @@ class Changes {
   const int hosts_;
 };
 
+// A world with one job in it.
+struct Running {
+  explicit Running(uint64_t seed, std::vector<int> host_of_rank = {0, 1, 2}, size_t bytes = 1 << 20)
+      : world({.seed = seed, .hosts = std::ranges::max(host_of_rank) + 1, .network = {}}),
+        job(world, host_of_rank, bytes),
+        changes(world, std::ranges::max(host_of_rank) + 1) {}
+
+  SimWorld world;
+  SimJob job;
+  Changes changes;
+};
+
 TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
-  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-  SimJob job(world, {0, 1, 2}, 1 << 20);
+  Running running(1);
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 3);
   Strategy reversed = changes.InOrder(2);
   std::reverse(reversed.channels[0].ring.begin(), reversed.channels[0].ring.end());
   changes.Propose(reversed);
@@ -85,10 +96,9 @@ TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
 }
 
 TEST(SimStrategyChange, OneHostGoesOverByItself) {
-  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
-  SimJob job(world, {0, 0}, 1 << 20);
+  Running running(1, {0, 0});
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 1);
   Strategy more = changes.InOrder(2);
   more.channels.resize(3, more.channels.front());
   changes.Propose(more);
@@ -106,12 +116,11 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const int hosts = 2 + static_cast<int>(random() % 3);
-    SimWorld world({.seed = seed, .hosts = hosts, .network = {}});
     std::vector<int> layout;
     for (int r = 0; r < hosts + static_cast<int>(random() % 4); ++r) layout.push_back(r % hosts);
-    SimJob job(world, layout, kElements * sizeof(float));
+    Running running(seed, layout, kElements * sizeof(float));
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, hosts);
     job.Fill(kElements);
     const uint64_t count = 1 + random() % (kElements / layout.size());
     constexpr int kOperations = 24;
@@ -147,10 +156,9 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
 
 TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   std::mt19937_64 random(1);
-  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-  SimJob job(world, {0, 1, 2, 0}, kElements * sizeof(float));
+  Running running(1, {0, 1, 2, 0}, kElements * sizeof(float));
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 3);
   constexpr uint64_t kChanges = 1000;
   for (uint64_t epoch = 2; epoch <= kChanges + 1; ++epoch) {
     const uint64_t count = 1 + random() % 5000;
@@ -172,10 +180,9 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 1 << 20);
+    Running running(seed);
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, 3);
     changes.Propose(changes.InOrder(2));
     ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
     job.Fill(200'000);
@@ -209,10 +216,9 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 1 << 20);
+    Running running(seed);
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, 3);
     job.Fill(200'000);
     for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
     changes.Propose(changes.Random(2, random));
@@ -220,11 +226,7 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
       world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
       const int h = static_cast<int>(random() % 3);
       const auto& lanes = world.host(h).controller().reports.at(changes.id()).lanes;
-      const std::string local = lanes[random() % lanes.size()].local;
-      const size_t colon = local.find(':');
-      if (colon == std::string::npos || colon + 1 == local.size()) continue;
-      world.network().CutStream(
-          {local.substr(0, colon), static_cast<uint16_t>(std::stoi(local.substr(colon + 1)))});
+      world.CutLane(lanes[random() % lanes.size()].local);
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
         << job.rank(0).failure() << changes.trouble();
@@ -233,10 +235,9 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
 }
 
 TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
-  SimWorld world({.seed = 1, .hosts = 3, .network = {}});
-  SimJob job(world, {0, 1, 2}, 1 << 20);
+  Running running(1);
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 3);
   Strategy parted = changes.InOrder(2);
   std::reverse(parted.channels[0].ring.begin(), parted.channels[0].ring.end());
   // In the ring that is in use, host 2 sends nothing to host 1, and hears nothing from it.
@@ -258,10 +259,9 @@ TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
 }
 
 TEST(SimStrategyChange, AProposalThatCannotBeIsRefusedWithItsReason) {
-  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
+  Running running(1, {0, 1});
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 2);
   changes.Propose(changes.InOrder(1));
   ASSERT_TRUE(world.RunUntil([&] { return !changes.trouble().empty(); }));
   EXPECT_THAT(changes.trouble(), HasSubstr("epoch 1"));
@@ -277,10 +277,9 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 1 << 20);
+    Running running(seed);
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, 3);
     for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
     changes.Propose(changes.Random(2, random));
     world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
@@ -298,19 +297,16 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
 
 // The lane works on, and is restored when it breaks, as if nobody had asked.
 TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
-  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
-  SimJob job(world, {0, 1}, 1 << 20);
+  Running running(1, {0, 1});
+  auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
-  Changes changes(world, 2);
   // Somebody else has it, to the same end.
   Network& network = world.network().HostNetwork(world.host(0).address());
   constexpr uint16_t kPort = 20'000;
-  const std::string remote =
-      world.host(0).controller().reports.at(changes.id()).lanes.front().remote;
-  const size_t colon = remote.find(':');
-  auto other = network.Connect(
-      {remote.substr(0, colon), static_cast<uint16_t>(std::stoi(remote.substr(colon + 1)))},
-      {.source_host = "", .source_port = kPort});
+  const auto remote =
+      ParseEndpoint(world.host(0).controller().reports.at(changes.id()).lanes.front().remote);
+  ASSERT_TRUE(remote.ok());
+  auto other = network.Connect(*remote, {.source_host = "", .source_port = kPort});
   ASSERT_TRUE(other.ok());
   Strategy moved = changes.InOrder(2);
   moved.channels[0].source_ports = {kPort, 0};
@@ -322,9 +318,7 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); })) << job.rank(0).failure();
     EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
     world.RunFor(700 * kNsPerMs);
-    const std::string local = lane().local;
-    world.network().CutStream({world.host(0).address(), static_cast<uint16_t>(std::stoi(
-                                                            local.substr(local.find(':') + 1)))});
+    world.CutLane(lane().local);
     world.RunFor(300 * kNsPerMs);
   }
   EXPECT_THAT(lane().state,
@@ -342,10 +336,9 @@ TEST(SimStrategyChange, MessagesGoOnBesideIt) {
   for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 1 << 20);
+    Running running(seed);
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, 3);
     job.Fill(100'000);
     uint64_t epoch = 1;
     for (int round = 0; round < 6; ++round) {
@@ -371,10 +364,9 @@ TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    SimWorld world({.seed = seed, .hosts = 3, .network = {}});
-    SimJob job(world, {0, 1, 2}, 1 << 20);
+    Running running(seed);
+    auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    Changes changes(world, 3);
     for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
     changes.Propose(changes.Random(2, random));
     world.RunFor(static_cast<int64_t>(random() % 3000) * kNsPerUs);
