@@ -132,6 +132,10 @@ void AgentHub::Tick() {
   }));
 }
 
+void AgentHub::Flush() {
+  Deliver(coordinator_->With([](Coordinator& c) { return c.TakeOutbox(); }));
+}
+
 void AgentHub::Hear(AgentKey key, const agent::FromAgent& message) {
   Deliver(coordinator_->With([&](Coordinator& c) {
     c.Hear(key, message);

@@ -28,6 +28,8 @@ class AgentHub final : public agent::AgentHub::CallbackService {
 
   // Coordinator::Tick, and sends what it said.
   void Tick();
+  // Sends what the coordinator has to say by now.
+  void Flush();
 
  private:
   friend class AgentStream;

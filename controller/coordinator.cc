@@ -24,16 +24,16 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
       outbox_.back().message->mutable_heartbeat();
       break;
     case agent::FromAgent::kAnnounce:
-      HearAnnounce(agent, host, message.announce());
+      HearAnnounce(host, message.announce());
       break;
     case agent::FromAgent::kReport:
-      registry_.Report(host, message.report());
-      rollouts_.Reported(CommId(message.report().comm_id()), host, message.report(), clock_->Now());
+      HearReport(host, message.report());
       break;
     case agent::FromAgent::kEnded:
       log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ",
                  host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
+      replan_ = true;
       break;
     default:
       break;  // A kind that a later version of the protocol added.
@@ -69,6 +69,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   for (const agent::Announce& led : registration.communicators()) {
     strategies_.Touch(CommId(led.comm_id()));
   }
+  replan_ = true;
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
   agent::ToAgent reply;
@@ -79,8 +80,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   outbox_.push_back({agent, std::move(reply), absl::OkStatus()});
 }
 
-void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
-                               const agent::Announce& announce) {
+void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& announce) {
   const CommId id(announce.comm_id());
   if (const absl::Status status = registry_.Announce(host, announce, clock_->Now()); !status.ok()) {
     log_->Warning("host ", host, ": ", std::string(status.message()));
@@ -89,7 +89,10 @@ void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
   log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
              announce.hosts_size(), " hosts, announced by ", host);
   strategies_.Touch(id);
-  if (announce.running()) return;
+  if (announce.running()) {
+    replan_ = true;
+    return;
+  }
   absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, View(), id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.
@@ -97,12 +100,77 @@ void Coordinator::HearAnnounce(AgentKey agent, const std::string& host,
     rollouts_.Failed();
     return;
   }
+  Propose(id, *std::move(strategy));
+}
+
+void Coordinator::HearReport(const std::string& host, const agent::Report& report) {
+  const CommId id(report.comm_id());
+  rollouts_.Reported(id, host, report, clock_->Now());
+  switch (registry_.Report(host, report)) {
+    case Progress::kNone:
+      return;
+    case Progress::kInForce:
+      log_->Info("communicator ", FormatCommId(id), " runs epoch ", report.epoch());
+      break;
+    case Progress::kRefused:
+      LeaveAlone(id, report.change_trouble());
+      break;
+  }
+  strategies_.Touch(id);
+}
+
+void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
+  objects_ = std::move(objects);
+  left_alone_until_.clear();
+  Replan();
+}
+
+void Coordinator::Replan() {
+  replan_ = false;
+  Decisions decisions = Decide(*objects_, View());
+  for (const absl::Status& trouble : decisions.trouble) {
+    log_->Warning("no proposal: ", std::string(trouble.message()));
+    rollouts_.Failed();
+  }
+  for (Decision& decision : decisions.changed) {
+    const auto record = registry_.communicators().find(decision.id);
+    if (record == registry_.communicators().end()) continue;  // Its daemons have not come back yet.
+    if (registry_.hosts().at(record->second.leader).state != HostState::kReady) continue;
+    if (left_alone_until_.contains(decision.id)) continue;
+    log_->Info("communicator ", FormatCommId(decision.id), ": ", decision.change);
+    Propose(decision.id, std::move(decision.strategy));
+  }
+}
+
+// REQUIRES: the leader's host is ready.
+void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
   agent::ToAgent proposal;
-  proposal.mutable_propose()->set_comm_id(announce.comm_id());
-  *proposal.mutable_propose()->mutable_strategy() = *strategy;
-  outbox_.push_back({agent, std::move(proposal), absl::OkStatus()});
-  rollouts_.Proposed(id, registry_.communicators().at(id), *strategy, clock_->Now());
-  registry_.Propose(id, *std::move(strategy));
+  proposal.mutable_propose()->set_comm_id(id.value());
+  const strategy::Strategy& proposed = registry_.Propose(id, std::move(strategy), clock_->Now());
+  *proposal.mutable_propose()->mutable_strategy() = proposed;
+  const CommunicatorRecord& record = registry_.communicators().at(id);
+  rollouts_.Proposed(id, record, proposed, clock_->Now());
+  strategies_.Touch(id);
+  const HostRecord& leader = registry_.hosts().at(record.leader);
+  outbox_.push_back({leader.agent, std::move(proposal), absl::OkStatus()});
+}
+
+void Coordinator::LeaveAlone(CommId id, const std::string& why) {
+  log_->Warning("communicator ", FormatCommId(id), " does not take what was proposed: ", why);
+  left_alone_until_[id] = clock_->Now() + kProposalPatienceNs;
+}
+
+void Coordinator::GiveUpStaleProposals() {
+  const MonotonicNs now = clock_->Now();
+  for (const auto& [id, record] : registry_.communicators()) {
+    if (record.proposed.empty() || now - record.proposed_at <= kProposalPatienceNs) continue;
+    registry_.GiveUpProposals(id);
+    strategies_.Touch(id);
+    LeaveAlone(id, "its leader has said nothing about it");
+  }
+  const size_t before = left_alone_until_.size();
+  std::erase_if(left_alone_until_, [&](const auto& entry) { return entry.second <= now; });
+  if (left_alone_until_.size() < before) replan_ = true;
 }
 
 void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
@@ -120,6 +188,7 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   if (known == host_of_.end()) return;
   log_->Warning("host ", known->second, " lost: ", why);
   registry_.Lose(known->second, why, clock_->Now());
+  replan_ = true;
   host_of_.erase(known);
 }
 
@@ -139,6 +208,8 @@ void Coordinator::Tick() {
   registry_.ForgetOrphans(now - kForgetOrphansAfterNs);
   rollouts_.Prune(registry_.communicators());
   if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
+  GiveUpStaleProposals();
+  if (replan_) Replan();
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

@@ -43,6 +43,9 @@ class Coordinator {
   // Heartbeats in one timeout, so that one that is late does no harm.
   static constexpr int kHeartbeatsPerTimeout = 3;
   static constexpr int64_t kForgetOrphansAfterNs = 600 * kNsPerSec;
+  // A proposal of which nothing has been heard for so long is given up; and so long a communicator
+  // whose leader gave one up is left alone.
+  static constexpr int64_t kProposalPatienceNs = 30 * kNsPerSec;
 
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
@@ -57,8 +60,8 @@ class Coordinator {
 
   std::vector<Outgoing> TakeOutbox();
 
-  // What operators want from now on; it decides for communicators that start after it.
-  void SetObjects(std::shared_ptr<const ObjectSet> objects) { objects_ = std::move(objects); }
+  // What operators want from now on: proposed to all communicators that shall run otherwise.
+  void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
 
   const Registry& registry() const { return registry_; }
@@ -72,7 +75,14 @@ class Coordinator {
 
  private:
   void HearRegister(AgentKey agent, const agent::Register& registration);
-  void HearAnnounce(AgentKey agent, const std::string& host, const agent::Announce& announce);
+  void HearAnnounce(const std::string& host, const agent::Announce& announce);
+  void HearReport(const std::string& host, const agent::Report& report);
+  // Proposes what each communicator should run and does not.
+  void Replan();
+  void Propose(CommId id, strategy::Strategy strategy);
+  // Of `id` nothing came of what was proposed: not again for a while.
+  void LeaveAlone(CommId id, const std::string& why);
+  void GiveUpStaleProposals();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
   void End(AgentKey agent, absl::Status why);
 
@@ -85,6 +95,8 @@ class Coordinator {
   StrategyMemory strategies_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents
+  bool replan_ = false;                      // something has changed that policies decide by
+  std::map<CommId, MonotonicNs> left_alone_until_;
   std::vector<Outgoing> outbox_;
 };
 

@@ -151,6 +151,15 @@ void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* 
   *notes->Add() = std::move(note);
 }
 
+// The name of the Policy that decided for a communicator; empty: none.
+std::string PolicyBefore(const ObjectSet& before, const ClusterView& view, CommId id) {
+  const auto found =
+      std::lower_bound(view.communicators.begin(), view.communicators.end(), id,
+                       [](const CommunicatorView& c, CommId wanted) { return c.id < wanted; });
+  const Object* policy = PolicyInForce(before, *found);
+  return policy != nullptr ? policy->key.name : "";
+}
+
 }  // namespace
 
 absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
@@ -197,16 +206,19 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
       AddOnce(NotActedOn(*object), reply.mutable_notes());
     }
   }
-  const PlannedStrategies plan = PlanStrategies(*outcome.before, outcome.plan.next, view);
-  for (const PlannedStrategy& planned : plan.changed) {
+  const Decisions decisions = Decide(outcome.plan.next, view);
+  for (const Decision& decision : decisions.changed) {
     control::CommunicatorChange* out = reply.add_communicators();
-    out->set_id(FormatCommId(planned.id));
-    out->set_tenant(planned.tenant);
-    out->set_policy_before(planned.policy_before);
-    out->set_policy_after(planned.policy_after);
-    out->set_change(planned.change);
+    out->set_id(FormatCommId(decision.id));
+    out->set_tenant(decision.tenant);
+    out->set_policy_before(PolicyBefore(*outcome.before, view, decision.id));
+    out->set_policy_after(decision.policy);
+    out->set_change(decision.change);
   }
-  reply.set_communicators_not_planned(plan.not_planned);
+  for (const absl::Status& trouble : decisions.trouble) {
+    AddOnce(absl::StrCat(std::string(trouble.message()), "; it keeps the strategy that it has"),
+            reply.mutable_notes());
+  }
   return reply;
 }
 

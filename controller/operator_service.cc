@@ -77,12 +77,19 @@ ClusterView OperatorService::View() {
   return coordinator_->With([](Coordinator& c) { return c.View(); });
 }
 
+control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
+                                           const ClusterView& before, bool dry_run) {
+  if (!dry_run) agents_->Flush();
+  return ShowChange(outcome, before, dry_run);
+}
+
 grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
                                                  const control::ApplyRequest* request,
                                                  control::ChangeReply* reply) {
+  const ClusterView before = View();
   const absl::StatusOr<Catalog::Outcome> outcome = catalog_->Apply(
       FilesOf(request->files()), {context->peer(), request->caller().user()}, request->dry_run());
-  if (outcome.ok()) *reply = ShowChange(*outcome, View(), request->dry_run());
+  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
 }
 
@@ -91,10 +98,11 @@ grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* c
                                                   control::ChangeReply* reply) {
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
   if (!keys.ok()) return Answer(context, keys.status());
+  const ClusterView before = View();
   const absl::StatusOr<Catalog::Outcome> outcome =
       catalog_->Delete(*std::move(keys), FilesOf(request->files()),
                        {context->peer(), request->caller().user()}, request->dry_run());
-  if (outcome.ok()) *reply = ShowChange(*outcome, View(), request->dry_run());
+  if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
 }
 

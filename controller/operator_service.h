@@ -5,17 +5,18 @@
 #ifndef MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 
+#include "controller/agent_hub.h"
 #include "controller/catalog.h"
 #include "controller/shared_coordinator.h"
 #include "proto/operator.grpc.pb.h"
 
 namespace mccs {
 
-// LIFETIME: both outlive it; it outlives the server that serves it.
+// LIFETIME: all three outlive it; it outlives the server that serves it.
 class OperatorService final : public control::Operator::CallbackService {
  public:
-  OperatorService(SharedCoordinator* coordinator, Catalog* catalog)
-      : coordinator_(coordinator), catalog_(catalog) {}
+  OperatorService(SharedCoordinator* coordinator, Catalog* catalog, AgentHub* agents)
+      : coordinator_(coordinator), catalog_(catalog), agents_(agents) {}
 
   grpc::ServerUnaryReactor* ListHosts(grpc::CallbackServerContext* context,
                                       const control::ListHostsRequest* request,
@@ -47,9 +48,13 @@ class OperatorService final : public control::Operator::CallbackService {
 
  private:
   ClusterView View();
+  // The change, and what it means for the communicators of `before`, as they were until then.
+  control::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
+                            bool dry_run);
 
   SharedCoordinator* const coordinator_;
   Catalog* const catalog_;
+  AgentHub* const agents_;
 };
 
 }  // namespace mccs

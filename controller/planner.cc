@@ -1,5 +1,8 @@
 #include "controller/planner.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,23 +12,11 @@
 namespace mccs {
 namespace {
 
-const CommunicatorView* Find(const ClusterView& view, CommId id) {
-  for (const CommunicatorView& communicator : view.communicators) {
-    if (communicator.id == id) return &communicator;
-  }
-  return nullptr;
-}
-
 bool IsActedOn(const PolicySpec& policy) {
   return policy.policy == kLocalityRingName && policy.sizes.IsAll();
 }
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
-
-bool SamePolicy(const Object* a, const Object* b) {
-  if (a == nullptr || b == nullptr) return a == b;
-  return a->key == b->key && PolicyOf(*a).parameters == PolicyOf(*b).parameters;
-}
 
 // "h0 → h1 → h0".
 std::string RingText(const CommunicatorView& communicator,
@@ -39,10 +30,28 @@ std::string RingText(const CommunicatorView& communicator,
   return absl::StrJoin(hosts, " → ");
 }
 
+bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
+  for (strategy::Strategy* each : {&a, &b}) {
+    each->clear_epoch();
+    each->clear_origin();
+    for (strategy::ChannelStrategy& channel : *each->mutable_channels()) {
+      const auto& ports = channel.source_ports();
+      const bool none = std::all_of(ports.begin(), ports.end(), [](uint32_t p) { return p == 0; });
+      if (none) channel.clear_source_ports();
+    }
+  }
+  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
+
 // What differs, in one line; empty: nothing does.
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
                        const strategy::Strategy& after) {
+  if (SameButForItsName(before, after)) return "";
   std::vector<std::string> rings, ports;
+  if (before.channels_size() != after.channels_size()) {
+    rings.push_back(
+        absl::StrCat(after.channels_size(), " channels instead of ", before.channels_size()));
+  }
   for (int c = 0; c < after.channels_size() && c < before.channels_size(); ++c) {
     const std::string was = RingText(communicator, before.channels(c));
     const std::string will = RingText(communicator, after.channels(c));
@@ -59,7 +68,25 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
     rings.push_back(absl::StrCat(ports.size() == 1 ? "channel " : "channels ",
                                  absl::StrJoin(ports, ", "), ": other source ports"));
   }
-  return absl::StrJoin(rings, "; ");
+  return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
+}
+
+absl::StatusOr<strategy::Strategy> Choose(const ClusterView& view,
+                                          const CommunicatorView& communicator,
+                                          const Object* policy, SourcePorts* taken) {
+  LocalityRingOptions options;
+  if (policy != nullptr) {
+    const PolicyParameters& parameters = PolicyOf(*policy).parameters;
+    options.order = parameters.order;
+    if (parameters.source_ports) {
+      options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+    }
+  }
+  auto strategy = LocalityRing(view, communicator, options, taken);
+  if (strategy.ok() && policy != nullptr) {
+    strategy->set_origin(absl::StrCat(kLocalityRingName, " by ", policy->key.name));
+  }
+  return strategy;
 }
 
 }  // namespace
@@ -70,51 +97,40 @@ const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& co
 
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id) {
-  const CommunicatorView* communicator = Find(view, id);
-  const Object* policy = communicator != nullptr ? PolicyInForce(objects, *communicator) : nullptr;
-  LocalityRingOptions options;
-  if (policy != nullptr) {
-    const PolicyParameters& parameters = PolicyOf(*policy).parameters;
-    options.order = parameters.order;
-    if (parameters.source_ports) {
-      options.ports = {parameters.source_ports->first, parameters.source_ports->last};
+  SourcePorts taken;
+  const CommunicatorView* subject = nullptr;
+  for (const CommunicatorView& communicator : view.communicators) {
+    if (communicator.id == id) {
+      subject = &communicator;
+    } else {
+      taken.TakeAll(communicator);
     }
   }
-  absl::StatusOr<strategy::Strategy> strategy = LocalityRing(view, id, options);
-  if (strategy.ok() && policy != nullptr) {
-    strategy->set_origin(absl::StrCat(kLocalityRingName, " by ", policy->key.name));
+  if (subject == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(id)));
   }
-  return strategy;
+  return Choose(view, *subject, PolicyInForce(objects, *subject), &taken);
 }
 
-PlannedStrategies PlanStrategies(const ObjectSet& before, const ObjectSet& after,
-                                 const ClusterView& view) {
-  PlannedStrategies plan;
-  size_t planned = 0;
+Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
+  Decisions decisions;
+  SourcePorts taken;
+  for (const CommunicatorView& communicator : view.communicators) taken.TakeAll(communicator);
   for (const CommunicatorView& communicator : view.communicators) {
-    const Object* old_policy = PolicyInForce(before, communicator);
-    const Object* new_policy = PolicyInForce(after, communicator);
-    if (SamePolicy(old_policy, new_policy)) continue;
-    if (++planned > kMaxPlanned) {
-      ++plan.not_planned;
+    const Object* policy = PolicyInForce(objects, communicator);
+    taken.GiveBack(communicator);
+    auto strategy = Choose(view, communicator, policy, &taken);
+    if (!strategy.ok()) {
+      taken.TakeAll(communicator);
+      decisions.trouble.push_back(strategy.status());
       continue;
     }
-    const auto was = ChooseStrategy(before, view, communicator.id);
-    const auto will = ChooseStrategy(after, view, communicator.id);
-    std::string change;
-    if (!will.ok()) {
-      change = absl::StrCat("no strategy, and so its daemons' own: ",
-                            std::string(will.status().message()));
-    } else if (was.ok()) {
-      change = Difference(communicator, *was, *will);
-    } else {
-      change = "a strategy, where there was none";
-    }
+    std::string change = Difference(communicator, communicator.strategy, *strategy);
     if (change.empty()) continue;
-    plan.changed.push_back({communicator.id, communicator.tenant, NameOf(old_policy),
-                            NameOf(new_policy), std::move(change)});
+    decisions.changed.push_back({communicator.id, communicator.tenant, NameOf(policy),
+                                 *std::move(strategy), std::move(change)});
   }
-  return plan;
+  return decisions;
 }
 
 std::string InForce(const Object& object) {
@@ -141,9 +157,7 @@ std::string NotActedOn(const Object& object) {
       break;
   }
   const PolicySpec& policy = PolicyOf(object);
-  if (IsActedOn(policy)) {
-    return "A Policy is acted on when a communicator starts; those that run keep their strategy.";
-  }
+  if (IsActedOn(policy)) return "";
   if (policy.policy != kLocalityRingName) {
     return absl::StrCat("Policy ", policy.policy,
                         " is kept and not acted on yet; its communicators go by locality_ring.");

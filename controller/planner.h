@@ -20,26 +20,23 @@ absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, cons
 // The Policy that ChooseStrategy goes by. Null: none.
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
 
-// A communicator that would get another strategy if it started after the change.
-struct PlannedStrategy {
+// A communicator that is to get another strategy than its newest one in the view.
+struct Decision {
   CommId id;
   std::string tenant;
-  std::string policy_before, policy_after;  // names; empty: none
-  std::string change;                       // for people
+  std::string policy;  // name; empty: none
+  strategy::Strategy strategy;
+  std::string change;  // for people
 };
 
-struct PlannedStrategies {
-  std::vector<PlannedStrategy> changed;
-  size_t not_planned = 0;  // beyond kMaxPlanned
+struct Decisions {
+  std::vector<Decision> changed;      // by id
+  std::vector<absl::Status> trouble;  // of those for which there is no strategy: they keep theirs
 };
 
-// Each strategy costs time in proportion to the communicators that there are.
-inline constexpr size_t kMaxPlanned = 1000;
-
-// Communicators whose Policy is another one `after`, or has other parameters, and whose strategy
-// then is another one.
-PlannedStrategies PlanStrategies(const ObjectSet& before, const ObjectSet& after,
-                                 const ClusterView& view);
+// For all communicators of the view. What its Policy would choose now and what it has are the same
+// where they differ in epoch and origin alone.
+Decisions Decide(const ObjectSet& objects, const ClusterView& view);
 
 // Of this object: "yes", "in part", "not yet".
 std::string InForce(const Object& object);

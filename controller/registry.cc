@@ -30,15 +30,14 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-const strategy::Strategy& CommunicatorRecord::InForce() const {
-  if (!proposed) return announced.strategy();
-  for (const auto& [host, report] : reports) {
-    if (report.epoch() == proposed->epoch()) return *proposed;
-  }
-  return announced.strategy();
+// The leader has told all of it again, and knows of no proposal.
+void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
+  record->announced = announce;
+  record->proposed.clear();
+  record->newest_epoch = std::max(record->newest_epoch, announce.strategy().epoch());
 }
+
+}  // namespace
 
 absl::Status Registry::Register(AgentKey agent, const agent::Register& registration,
                                 MonotonicNs now) {
@@ -73,11 +72,13 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
     const CommId id(announce.comm_id());
     const auto old = before.find(id);
     if (old == before.end()) {
-      communicators_[id] = {announce, host.name(), std::nullopt, {}, now};
+      CommunicatorRecord& record = communicators_[id];
+      record.leader = host.name();
+      record.since = now;
+      Renew(announce, &record);
       continue;
     }
-    old->second.announced = announce;
-    old->second.proposed.reset();
+    Renew(announce, &old->second);
     communicators_.insert(before.extract(old));
   }
   return absl::OkStatus();
@@ -114,21 +115,42 @@ absl::Status Registry::Announce(const std::string& host, const agent::Announce& 
   CommunicatorRecord& record = communicators_[id];
   if (record.leader.empty()) record.since = now;
   record.leader = host;
-  record.announced = announce;
-  record.proposed.reset();
+  Renew(announce, &record);
   return absl::OkStatus();
 }
 
-void Registry::Propose(CommId id, strategy::Strategy strategy) {
-  communicators_.at(id).proposed = std::move(strategy);
+const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strategy,
+                                            MonotonicNs now) {
+  CommunicatorRecord& record = communicators_.at(id);
+  strategy.set_epoch(++record.newest_epoch);
+  record.proposed_at = now;
+  // The oldest are not awaited any more: what the leader takes up next is the newest.
+  if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
+  return record.proposed.emplace_back(std::move(strategy));
 }
 
-void Registry::Report(const std::string& host, const agent::Report& report) {
+Progress Registry::Report(const std::string& host, const agent::Report& report) {
   const auto known = communicators_.find(CommId(report.comm_id()));
-  if (known == communicators_.end()) return;
-  const auto& hosts = known->second.announced.hosts();
-  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return;
-  known->second.reports[host] = report;
+  if (known == communicators_.end()) return Progress::kNone;
+  CommunicatorRecord& record = known->second;
+  const auto& hosts = record.announced.hosts();
+  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return Progress::kNone;
+  record.reports[host] = report;
+  if (host != record.leader) return Progress::kNone;
+  record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.refused_epoch()});
+  Progress progress = Progress::kNone;
+  for (auto it = record.proposed.begin(); it != record.proposed.end();) {
+    if (it->epoch() > std::max(report.epoch(), report.refused_epoch())) break;
+    if (it->epoch() == report.epoch()) {
+      *record.announced.mutable_strategy() = *it;
+      progress = Progress::kInForce;
+    } else if (it->epoch() == report.refused_epoch()) {
+      progress = Progress::kRefused;
+    }
+    it = record.proposed.erase(it);
+  }
+  if (progress == Progress::kRefused && !record.proposed.empty()) return Progress::kNone;
+  return progress;
 }
 
 void Registry::Ended(const std::string& host, CommId id) {
@@ -171,7 +193,7 @@ ClusterView Registry::View() const {
         {.id = id,
          .tenant = record.announced.tenant(),
          .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
-         .strategy = record.proposed.value_or(record.announced.strategy())});
+         .strategy = record.Newest()});
   }
   return view;
 }

@@ -6,8 +6,8 @@
 #define MCCS_CONTROLLER_REGISTRY_H_
 
 #include <map>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -34,14 +34,27 @@ struct HostRecord {
 };
 
 struct CommunicatorRecord {
-  agent::Announce announced;
-  std::string leader;  // name of the host that announced it
-  std::optional<strategy::Strategy> proposed;
-  std::map<std::string, agent::Report> reports;  // by host
+  agent::Announce announced;  // its strategy: the one in force, as the leader said last
+  std::string leader;         // name of the host that announced it
+  // What it was told since: neither in force nor given up, the oldest first.
+  std::vector<strategy::Strategy> proposed = {};
+  MonotonicNs proposed_at = 0;                        // the newest of them
+  uint64_t newest_epoch = 0;                          // that it ever had or was told
+  std::map<std::string, agent::Report> reports = {};  // by host
   MonotonicNs since = 0;
 
-  // Of what runs: the proposal once a report bears its epoch, else as announced.
-  const strategy::Strategy& InForce() const;
+  const strategy::Strategy& InForce() const { return announced.strategy(); }
+  // What it runs, or soon will.
+  const strategy::Strategy& Newest() const {
+    return proposed.empty() ? announced.strategy() : proposed.back();
+  }
+};
+
+// What a report brought.
+enum class Progress {
+  kNone,
+  kInForce,  // a proposal runs
+  kRefused,  // the newest proposal was given up, and no older one is under way
 };
 
 class Registry {
@@ -59,8 +72,12 @@ class Registry {
   // communicator) is ignored.
   void Heard(const std::string& host, MonotonicNs now);
   absl::Status Announce(const std::string& host, const agent::Announce& announce, MonotonicNs now);
-  void Propose(CommId id, strategy::Strategy strategy);
-  void Report(const std::string& host, const agent::Report& report);
+  // `id` gets `strategy`, as the epoch after all that it had, which is returned with it. REQUIRES:
+  // a communicator.
+  const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
+  // Nothing came of what was proposed: as far as is known it runs on as it did.
+  void GiveUpProposals(CommId id) { communicators_.at(id).proposed.clear(); }
+  Progress Report(const std::string& host, const agent::Report& report);
   // The leader's word ends the communicator; another host's only its own part.
   void Ended(const std::string& host, CommId id);
   void Lose(const std::string& host, const std::string& why, MonotonicNs now);
@@ -73,6 +90,9 @@ class Registry {
   ClusterView View() const;
 
  private:
+  // Proposals of one communicator that may yet come into force: more than a leader ever has.
+  static constexpr size_t kMaxProposed = 16;
+
   // kAlreadyExists: another host leads it.
   absl::Status CheckLeader(const std::string& host, const agent::Announce& announce) const;
 

@@ -20,13 +20,11 @@ void Rollouts::Proposed(CommId id, const CommunicatorRecord& record,
                         const strategy::Strategy& strategy, MonotonicNs now) {
   ++by_policy_[strategy.origin().substr(0, strategy.origin().find(' '))];
   superseded_ += pending_.count(id);
-  const auto report = record.reports.find(record.leader);
   pending_[id] = {
       .epoch = strategy.epoch(),
       .since = now,
       .awaited = {record.announced.hosts().begin(), record.announced.hosts().end()},
-      .leader = record.leader,
-      .trouble_before = report != record.reports.end() ? report->second.change_trouble() : ""};
+      .leader = record.leader};
 }
 
 void Rollouts::Reported(CommId id, const std::string& host, const agent::Report& report,
@@ -41,11 +39,7 @@ void Rollouts::Reported(CommId id, const std::string& host, const agent::Report&
     pending_.erase(known);
     return;
   }
-  if (host != pending.leader) return;
-  if (report.change_trouble().empty() || report.change_trouble() == pending.trouble_before) {
-    pending.trouble_before = report.change_trouble();
-    return;
-  }
+  if (host != pending.leader || report.refused_epoch() < pending.epoch) return;
   ++dropped_;
   pending_.erase(known);
 }

@@ -3,7 +3,7 @@
 //
 //   Proposed ──► pending ──every host reports the epoch, or a later one──► in force (timed)
 //                   │ ───another proposal of the same communicator───────► superseded
-//                   │ ───its leader reports another trouble than before──► dropped
+//                   │ ───its leader reports that it gave it up──────────────► dropped
 //                   └──Prune: the communicator is gone───────────────────► (forgotten)
 //
 // OWNER: Coordinator. THREAD: its owner only.
@@ -45,7 +45,6 @@ class Rollouts {
     MonotonicNs since = 0;
     std::set<std::string> awaited;  // hosts that have not reported it
     std::string leader;
-    std::string trouble_before;  // as the leader reported it when this was proposed
   };
 
   // `strategy` is on its way to the communicator `record`.

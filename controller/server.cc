@@ -30,7 +30,7 @@ void EnablePluginsOnce() {
 
 struct ControllerServer::Impl {
   Impl(SharedCoordinator* coordinator, Catalog* catalog)
-      : hub(coordinator), operators(coordinator, catalog) {}
+      : hub(coordinator), operators(coordinator, catalog, &hub) {}
 
   AgentHub hub;
   OperatorService operators;

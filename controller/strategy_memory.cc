@@ -13,7 +13,7 @@ std::string Record(CommId id, const CommunicatorRecord& communicator) {
   record.set_comm_id(id.value());
   record.set_tenant(communicator.announced.tenant());
   *record.mutable_hosts() = communicator.announced.hosts();
-  *record.mutable_strategy() = communicator.proposed.value_or(communicator.announced.strategy());
+  *record.mutable_strategy() = communicator.Newest();
   return record.SerializeAsString();
 }
 

@@ -29,7 +29,7 @@ class StrategyMemory {
   // Of the remembered communicators only those that a daemon has announced since then stay.
   void ForgetTheUnannounced() { remembered_.clear(); }
 
-  // `id` was announced or got a proposal.
+  // `id` was announced, or another strategy is its newest.
   void Touch(CommId id);
   // `view` with the remembered communicators that no daemon has announced.
   ClusterView With(ClusterView view) const;

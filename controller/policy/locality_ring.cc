@@ -39,41 +39,49 @@ std::vector<HostIndex> RingOf(const ClusterView& view, const CommunicatorView& c
   return ring;
 }
 
+// The port of the lane between these hosts that the channel has now; 0: none, or no such lane.
+uint16_t PortNow(const CommunicatorView& communicator, int channel, int from, int to) {
+  if (channel >= communicator.strategy.channels_size()) return 0;
+  const strategy::ChannelStrategy& now = communicator.strategy.channels(channel);
+  for (int i = 0; i < now.ring_size() && i < now.source_ports_size(); ++i) {
+    if (now.ring(i) != from || now.ring((i + 1) % now.ring_size()) != to) continue;
+    return static_cast<uint16_t>(now.source_ports(i));
+  }
+  return 0;
+}
+
 }  // namespace
 
-absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, CommId id,
-                                                const LocalityRingOptions& options) {
-  const CommunicatorView* subject = nullptr;
-  SourcePorts taken(options.ports);
-  for (const CommunicatorView& communicator : view.communicators) {
-    if (communicator.id == id) {
-      subject = &communicator;
-    } else {
-      taken.TakeAll(communicator);
-    }
-  }
-  if (subject == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(id)));
-  }
-
-  strategy::Strategy strategy = subject->strategy;
+absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view,
+                                                const CommunicatorView& subject,
+                                                const LocalityRingOptions& options,
+                                                SourcePorts* taken) {
+  strategy::Strategy strategy = subject.strategy;
   strategy.set_epoch(strategy.epoch() + 1);
   strategy.set_origin(kLocalityRingName);
-  const std::vector<HostIndex> ring = RingOf(view, *subject, options.order);
+  const std::vector<HostIndex> ring = RingOf(view, subject, options.order);
   for (int c = 0; c < strategy.channels_size(); ++c) {
     strategy::ChannelStrategy* channel = strategy.mutable_channels(c);
     channel->Clear();
     for (HostIndex host : ring) channel->add_ring(host.value());
     if (ring.size() < 2) continue;  // No lanes.
     for (size_t i = 0; i < ring.size(); ++i) {
-      const std::string& from = subject->hosts[ring[i].value()];
-      const std::string& to = subject->hosts[ring[(i + 1) % ring.size()].value()];
-      const auto port = taken.Choose(LaneHash(id, c, static_cast<int>(i)), from, to);
+      const int from_index = ring[i].value();
+      const int to_index = ring[(i + 1) % ring.size()].value();
+      const std::string& from = subject.hosts[from_index];
+      const std::string& to = subject.hosts[to_index];
+      const auto port = taken->Choose(options.ports, PortNow(subject, c, from_index, to_index),
+                                      LaneHash(subject.id, c, static_cast<int>(i)), from, to);
       if (!port) {
+        for (int d = c + 1; d < strategy.channels_size(); ++d)
+          strategy.mutable_channels(d)->Clear();
+        CommunicatorView begun = subject;
+        begun.strategy = strategy;
+        taken->GiveBack(begun);
         return absl::ResourceExhaustedError(
-            absl::StrCat("communicator ", FormatCommId(id), ", channel ", c, ": all source ports ",
-                         options.ports.first, " to ", options.ports.last, " from ", from, " to ",
-                         to, " are taken"));
+            absl::StrCat("communicator ", FormatCommId(subject.id), ", channel ", c,
+                         ": all source ports ", options.ports.first, " to ", options.ports.last,
+                         " from ", from, " to ", to, " are taken"));
       }
       channel->add_source_ports(*port);
     }

@@ -3,33 +3,44 @@
 #define MCCS_CONTROLLER_POLICY_SOURCE_PORTS_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <tuple>
 
 #include "controller/cluster_view.h"
-#include "controller/policy/locality_ring.h"
 
 namespace mccs {
 
+// Source ports of lanes, both ends included. Above Linux's default range of ephemeral ports (32768
+// to 60999), so that no other program of the host holds one by chance.
+struct PortRange {
+  uint16_t first = 61000;
+  uint16_t last = 65535;
+
+  bool Contains(uint16_t port) const { return first <= port && port <= last; }
+};
+
 class SourcePorts {
  public:
-  explicit SourcePorts(const PortRange& range) : range_(range) {}
+  // Takes all ports of `communicator`'s strategy, or gives them back. REQUIRES of the latter:
+  // taken.
+  void TakeAll(const CommunicatorView& communicator) { Count(communicator, 1); }
+  void GiveBack(const CommunicatorView& communicator) { Count(communicator, -1); }
 
-  // Takes all ports of `communicator`'s strategy.
-  void TakeAll(const CommunicatorView& communicator);
-  // A free port for a lane, and takes it; the search begins at `hash`. Nothing: every port is taken
-  // between these hosts.
-  std::optional<uint16_t> Choose(uint64_t hash, const std::string& from, const std::string& to);
+  // A free port of `range` for a lane, and takes it: `now` where none is better, else the first
+  // from `hash` on. Nothing: every port is taken between these hosts.
+  std::optional<uint16_t> Choose(const PortRange& range, uint16_t now, uint64_t hash,
+                                 const std::string& from, const std::string& to);
 
  private:
-  void Take(uint16_t port, const std::string& from, const std::string& to);
+  void Count(const CommunicatorView& communicator, int by);
+  void Count(uint16_t port, const std::string& from, const std::string& to, int by);
 
-  const PortRange range_;
-  std::set<uint16_t> anywhere_;
-  std::set<std::tuple<std::string, uint16_t>> from_host_;
-  std::set<std::tuple<std::string, std::string, uint16_t>> between_;
+  // How many lanes have it.
+  std::map<uint16_t, int> anywhere_;
+  std::map<std::tuple<std::string, uint16_t>, int> from_host_;
+  std::map<std::tuple<std::string, std::string, uint16_t>, int> between_;
 };
 
 }  // namespace mccs

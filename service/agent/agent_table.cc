@@ -56,6 +56,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_captured_groups(stats.captured_groups);
   message.set_held_up(stats.held_up);
   message.set_change_trouble(stats.change_trouble);
+  message.set_refused_epoch(stats.refused_epoch.value());
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());
@@ -188,8 +189,7 @@ std::optional<Proposal> AgentTable::TakeProposal() {
     const auto known = entries_.find(id);
     if (known == entries_.end() || !known->second.proposal) continue;  // Ended meanwhile.
     std::vector<Strategy>& taken = known->second.taken;
-    // Older ones than that cannot come into force any more: one change at a time, the last one
-    // next.
+    // Older ones than that cannot come into force any more: the last one follows the one under way.
     if (taken.size() == kMaxTaken) taken.erase(taken.begin() + 1);
     taken.push_back(*std::exchange(known->second.proposal, std::nullopt));
     return Proposal{id, taken.back()};

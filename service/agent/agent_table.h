@@ -78,8 +78,7 @@ class AgentTable {
   static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
 
   std::map<CommId, Entry> entries_;
-  std::deque<CommId>
-      proposed_;  // with a proposal that was not taken, in the order in which they came
+  std::deque<CommId> proposed_;  // with a proposal that was not taken, the oldest first
   std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
   std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
 };

@@ -14,7 +14,7 @@ namespace mccs {
 
 absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& in_force) {
   MCCS_RETURN_IF_ERROR(ValidateStrategy(strategy, options_.hosts));
-  const Epoch newest = std::max(newest_, in_force.epoch);
+  const Epoch newest = Newest(in_force);
   if (strategy.epoch <= newest) {
     return absl::InvalidArgumentError(absl::StrCat("strategy has epoch ", strategy.epoch.value(),
                                                    ", and ", newest.value(),
@@ -124,11 +124,14 @@ std::string ChangeLeader::Hopeless(MonotonicNs now) const {
   if (!refused_because_.empty()) return refused_because_;
   std::vector<std::string> missing;
   for (int h = 0; h < options_.hosts; ++h) {
-    const std::string name = options_.name_of(HostIndex(h));
-    if (options_.left_after(HostIndex(h))) return absl::StrCat("all ranks of host ", name, " left");
-    if (!answered_[static_cast<size_t>(h)]) missing.push_back(name);
+    if (options_.left_after(HostIndex(h))) {
+      return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " left");
+    }
+    if (now >= prepare_by_ && !answered_[static_cast<size_t>(h)]) {
+      missing.push_back(options_.name_of(HostIndex(h)));
+    }
   }
-  if (missing.empty() || now < prepare_by_) return "";
+  if (missing.empty()) return "";
   return absl::StrCat("its lanes are not open after ", kPreparePatienceNs / kNsPerSec, " s on ",
                       absl::StrJoin(missing, ", "));
 }

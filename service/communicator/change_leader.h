@@ -5,6 +5,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_CHANGE_LEADER_H_
 #define MCCS_SERVICE_COMMUNICATOR_CHANGE_LEADER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,6 +44,8 @@ class ChangeLeader {
   absl::Status Count(HostIndex from, const peer::StrategyChangeAnswer& answer);
 
   MonotonicNs NextDeadline() const;
+  // The newest epoch that there has been.
+  Epoch Newest(const Strategy& in_force) const { return std::max(newest_, in_force.epoch); }
 
  private:
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };

@@ -205,7 +205,6 @@ void Communicator::Activate() {
           .hosts = layout.host_count(),
           .self = formation_.members->self,
           .lanes = formation_.lanes.get(),
-          .clock = env_.access.clock,
           .log = env_.log,
           .name = FormatCommId(id()),
           .name_of = [members =
@@ -278,44 +277,44 @@ bool Communicator::PollActive() {
   }
   moved |= lanes_moved.ok() && *lanes_moved;
   // After the lanes: whether all has arrived shows when they have nothing more to move.
-  const auto changed = PollChange();
+  const MonotonicNs now = env_.access.clock->Now();
+  const auto changed = PollChange(now);
   if (!changed.ok()) {
     Fail(changed.status());
     return true;
   }
   moved |= *changed;
-  const MonotonicNs now = env_.access.clock->Now();
   if (absl::Status status = departures_.Check(*loop_, *messages_, now); !status.ok()) {
     Fail(status);
     return true;
   }
   if (gives_back_) GiveBackMemory();
-  LookForHangs();
+  LookForHangs(now);
   reporter_.Poll(work(), held_up_);
   return moved;
 }
 
-absl::StatusOr<bool> Communicator::PollChange() {
-  auto moved = change_->Poll(loop_->started());
+absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
+  auto moved = change_->Poll(loop_->started(), now);
   if (!moved.ok()) return moved;
   if (change_->Due(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
     change_->GoOver();
     loop_->GoOver(change_->strategy(), formation_.lanes->current());
   }
   if (change_->strategy().epoch == formation_.strategy->epoch &&
-      change_->trouble() == reporter_.change_trouble()) {
+      change_->trouble() == reporter_.change_trouble() &&
+      change_->refused() == reporter_.refused_epoch()) {
     return moved;
   }
   const Strategy before = *std::exchange(formation_.strategy, change_->strategy());
   const std::string trouble_before = reporter_.change_trouble();
-  reporter_.SetChangeTrouble(change_->trouble());
+  reporter_.SetChangeTrouble(change_->trouble(), change_->refused());
   CountChange(before, trouble_before);
   reporter_.Report(work(), failure_, held_up_);
   return true;
 }
 
-void Communicator::LookForHangs() {
-  const MonotonicNs now = env_.access.clock->Now();
+void Communicator::LookForHangs(MonotonicNs now) {
   bool news = watcher_->Poll(now, loop_->completed() + 1, loop_->wants_more());
   news |= message_watcher_->Poll(now, *messages_);
   if (!news) return;

@@ -151,7 +151,7 @@ class Communicator {
   bool PollForming();
   bool PollActive();
   void GiveBackMemory();
-  absl::StatusOr<bool> PollChange();
+  absl::StatusOr<bool> PollChange(MonotonicNs now);
   // It has something to send and may not yet, and nothing else goes on that rings no bell.
   bool WaitsForGate() const;
   bool PollStar();
@@ -172,7 +172,7 @@ class Communicator {
   // Whether the local ranks have entered the operation that runs or comes next.
   peer::Entered LookAtLocals() const;
   void StartMessages();
-  void LookForHangs();
+  void LookForHangs(MonotonicNs now);
 
   // Once; and once more behind a failure that may wait (in_order_), for a cause that may not.
   void Fail(const absl::Status& why, bool tell_others = true);

@@ -69,6 +69,7 @@ struct CommunicatorStats {
   std::string state;             // "active", "failed: …"
   std::string held_up;           // who waits for whom; empty: operations get on
   std::string change_trouble;    // why the last proposal did not come into force
+  Epoch refused_epoch{0};        // the newest one that was given up
 };
 
 // What the controller would like a communicator to do.

@@ -31,7 +31,8 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
                                             : std::vector<CommunicatorStats::Lane>(),
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
        .held_up = held_up,
-       .change_trouble = change_trouble_});
+       .change_trouble = change_trouble_,
+       .refused_epoch = refused_epoch_});
 }
 
 void Reporter::Poll(const WorkDone& work, const std::string& held_up) {

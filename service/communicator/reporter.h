@@ -30,9 +30,14 @@ class Reporter {
            const WorkTally& tally)
       : env_(environment), formation_(formation), tally_(tally) {}
 
-  // Why the controller's last proposal did not come into force: part of reports from here on.
-  void SetChangeTrouble(const std::string& why) { change_trouble_ = why; }
+  // Why the controller's last proposal did not come into force, and the newest epoch that was given
+  // up: part of reports from here on.
+  void SetChangeTrouble(const std::string& why, Epoch refused) {
+    change_trouble_ = why;
+    refused_epoch_ = refused;
+  }
   const std::string& change_trouble() const { return change_trouble_; }
+  Epoch refused_epoch() const { return refused_epoch_; }
 
   // Reports at once. A communicator that never had a strategy is nobody's business.
   // `held_up`: who waits for whom, where an operation does not get on.
@@ -52,6 +57,7 @@ class Reporter {
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
   std::string change_trouble_;
+  Epoch refused_epoch_{0};
 };
 
 }  // namespace mccs

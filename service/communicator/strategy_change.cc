@@ -31,6 +31,8 @@ void StrategyChange::Propose(const Strategy& strategy) {
   const absl::Status taken = leader_->Propose(strategy, strategy_);
   if (taken.ok()) return;
   trouble_ = std::string(taken.message());
+  // What is too late says nothing of what came before it.
+  if (strategy.epoch > leader_->Newest(strategy_)) refused_ = strategy.epoch;
   options_.log->Error("communicator ", options_.name, ": the controller's ", trouble_);
 }
 
@@ -88,6 +90,7 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
   } else if (order.has_dropped()) {
     if (phase_ > Phase::kOpened) return OutOfTurn("dropped");
     trouble_ = std::string(StatusFromPeer(0, order.dropped()).message());
+    refused_ = epoch_;
     if (!routes_alone_) options_.lanes->DropNext();
     phase_ = Phase::kNone;
     options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
@@ -132,10 +135,10 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
 
 // ---- Turns of the engine ------------------------------------------------------------------------
 
-absl::StatusOr<bool> StrategyChange::Poll(uint64_t started) {
+absl::StatusOr<bool> StrategyChange::Poll(uint64_t started, MonotonicNs now) {
   MCCS_ASSIGN_OR_RETURN(const bool stepped, PollPhase(started));
   if (!leader_.has_value()) return stepped;
-  MCCS_ASSIGN_OR_RETURN(const bool ordered, PollLeader());
+  MCCS_ASSIGN_OR_RETURN(const bool ordered, PollLeader(now));
   return stepped || ordered;
 }
 
@@ -186,8 +189,8 @@ absl::Status StrategyChange::Answer(peer::StrategyChangeAnswer answer) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> StrategyChange::PollLeader() {
-  std::optional<peer::StrategyChange> order = leader_->Next(strategy_, options_.clock->Now());
+absl::StatusOr<bool> StrategyChange::PollLeader(MonotonicNs now) {
+  std::optional<peer::StrategyChange> order = leader_->Next(strategy_, now);
   if (!order.has_value()) return false;
   if (options_.star != nullptr) {
     peer::Message message;

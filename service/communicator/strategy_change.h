@@ -52,7 +52,6 @@ class StrategyChange {
     int hosts = 1;
     HostIndex self;
     CommunicatorLanes* lanes = nullptr;
-    const Clock* clock = nullptr;
     Log* log = nullptr;
     std::string name;  // of the communicator, for the log
     std::function<std::string(HostIndex)> name_of;
@@ -70,6 +69,8 @@ class StrategyChange {
   const Strategy& strategy() const { return strategy_; }
   // Why the last proposal did not come into force; empty where it did.
   const std::string& trouble() const { return trouble_; }
+  // The newest epoch that was proposed, was none before, and will never be in force.
+  Epoch refused() const { return refused_; }
 
   // May operation `number`, the next one of this host, be started?
   bool Allows(uint64_t number) const;
@@ -82,7 +83,7 @@ class StrategyChange {
   absl::StatusOr<bool> Hear(const StarMessage& heard);
   // `started`: the last operation that this host has started. True when anything moved. kDataLoss:
   // a peer that broke the protocol.
-  absl::StatusOr<bool> Poll(uint64_t started);
+  absl::StatusOr<bool> Poll(uint64_t started, MonotonicNs now);
   // When Poll has something to do though nothing arrives.
   MonotonicNs NextDeadline() const;
 
@@ -104,7 +105,7 @@ class StrategyChange {
   absl::Status Move();
   absl::Status Answer(peer::StrategyChangeAnswer answer);
   absl::StatusOr<bool> PollPhase(uint64_t started);
-  absl::StatusOr<bool> PollLeader();
+  absl::StatusOr<bool> PollLeader(MonotonicNs now);
   // All ranks of this host: it takes no part any more.
   bool HasLeft() const { return options_.left_after(options_.self).has_value(); }
 
@@ -112,6 +113,7 @@ class StrategyChange {
   std::optional<ChangeLeader> leader_;  // where this host leads
   Strategy strategy_;
   std::string trouble_;
+  Epoch refused_{0};
 
   // Of the change that is under way:
   Phase phase_ = Phase::kNone;

@@ -271,7 +271,7 @@ class WithoutStore(unittest.TestCase):
 
 
 class Communicators(unittest.TestCase):
-    """A policy decides for communicators that start after it, and a dry run says so beforehand."""
+    """A policy decides for communicators, also those that run, and a dry run says so beforehand."""
 
     def setUp(self):
         self.lab = Lab(hosts=2, gpus=1, name="operator")
@@ -280,11 +280,16 @@ class Communicators(unittest.TestCase):
     def mccsctl(self, *words):
         return self.lab.exec("h0", program("mccsctl"), *words)
 
-    def strategy(self):
-        listed = json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)["communicators"]
-        return {each["strategy"] for each in listed}
+    def communicators(self):
+        return json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)["communicators"]
 
-    def test_a_policy_decides_for_what_starts_after_it(self):
+    def strategy(self):
+        return {each["strategy"] for each in self.communicators()}
+
+    def operations(self):
+        return sum(int(each["operations"]) for each in self.communicators())
+
+    def test_a_policy_decides_for_what_runs_and_for_what_starts_after_it(self):
         objects = pathlib.Path(self.lab.folder) / "objects.yaml"
         objects.write_text(tenant(uid=os.getuid()) + "---\n" + TOPOLOGY + "---\n" + policy())
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
@@ -293,8 +298,17 @@ class Communicators(unittest.TestCase):
             self.assertEqual(dry.returncode, 0, dry.stderr)
             self.assertIn("- → gold", dry.stdout)
             self.assertIn("channel 0: h1 → h0 → h1 instead of h0 → h1 → h0", dry.stdout)
+            self.assertEqual(self.strategy(), {"locality_ring"}, "a dry run changes nothing")
+            applied = self.mccsctl("apply", "-f", objects)
+            self.assertEqual(applied.returncode, 0, applied.stderr)
+            self.assertIn("channel 0: h1 → h0 → h1 instead of h0 → h1 → h0", applied.stdout)
+            self.assertTrue(eventually(lambda: self.strategy() == {"locality_ring by gold"}, timeout=30))
+            self.assertEqual(self.mccsctl("delete", "policy", "gold").returncode, 0)
+            self.assertTrue(eventually(lambda: self.strategy() == {"locality_ring"}, timeout=30))
+            before = self.operations()
+            self.assertTrue(eventually(lambda: self.operations() > before + 10, timeout=30), self.lab.logs())
+            self.assertNotIn("wrong", job.output)
             self.assertEqual(self.mccsctl("apply", "-f", objects).returncode, 0)
-            self.assertEqual(self.strategy(), {"locality_ring"}, "what runs keeps its strategy")
         self.assertTrue(eventually(lambda: not self.strategy(), timeout=30))
         with self.lab.start(program("tests/steady_job"), "--seconds", 120) as job:
             self.assertTrue(job.says("running", times=2), job.output + self.lab.logs())

@@ -128,12 +128,9 @@ std::string RenderCommunicators(const control::ChangeReply& reply) {
                absl::StrCat(OrNone(change.policy_before()), " → ", OrNone(change.policy_after())),
                change.change()});
   }
-  return absl::StrCat(
-      "\nCommunicators that would get another strategy if they started ",
-      reply.dry_run() ? "after this" : "now", " (those that run keep theirs):\n", table.Text(),
-      reply.communicators_not_planned() > 0
-          ? absl::StrCat(kIndent, "and ", reply.communicators_not_planned(), " not looked at\n")
-          : "");
+  return absl::StrCat(reply.dry_run() ? "\nCommunicators that would change while they run:\n"
+                                      : "\nCommunicators that change while they run:\n",
+                      table.Text());
 }
 
 }  // namespace

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "controller/operator_view.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace {
@@ -37,6 +41,47 @@ class CoordinatorTest : public testing::Test {
   }
   absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
     return DescribeCommunicator(coordinator_.registry(), coordinator_.rollouts(), id, clock_.now);
+  }
+  std::vector<Outgoing> Tick() {
+    coordinator_.Tick();
+    return coordinator_.TakeOutbox();
+  }
+  // What is proposed in all that time, by a coordinator that hears the first host's heart.
+  std::vector<Outgoing> TickFor(int64_t ns) {
+    std::vector<Outgoing> proposals;
+    for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
+      clock_.now = std::min(clock_.now + kNsPerSec, end);
+      Say(kFirst, Beat());
+      Say(kSecond, Beat());
+      for (Outgoing& out : Tick()) proposals.push_back(std::move(out));
+    }
+    return proposals;
+  }
+  // Communicator 1 runs on h0 and h1, in this order, with epoch 2.
+  void StartCommunicator() {
+    Say(kFirst, Registration(MakeHost("h0")));
+    Say(kSecond, Registration(MakeHost("h1")));
+    Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+    Say(kFirst, Reporting(1, 2));
+  }
+  std::vector<Outgoing> SetPolicy(const std::string& order) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+        {}, Together({TopologyDocument("t", "h[0-1]"), PolicyDocument("reverse",
+                                                                      "  policy: locality_ring\n"
+                                                                      "  parameters: {order: " +
+                                                                          order + "}\n")}))));
+    return coordinator_.TakeOutbox();
+  }
+  std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
+  static agent::FromAgent Refusing(uint64_t epoch) {
+    agent::FromAgent message = Reporting(1, 2);
+    message.mutable_report()->set_refused_epoch(epoch);
+    message.mutable_report()->set_change_trouble("host h1: no such address");
+    return message;
+  }
+  static std::vector<int> RingOf(const std::vector<Outgoing>& out) {
+    const auto& ring = out[0].message->propose().strategy().channels(0).ring();
+    return {ring.begin(), ring.end()};
   }
   size_t communicators() { return coordinator_.registry().communicators().size(); }
 
@@ -106,18 +151,112 @@ TEST_F(CoordinatorTest, ADescriptionHasTheLeadersTrouble) {
   Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   agent::FromAgent message = Reporting(1, 1);
   message.mutable_report()->set_change_trouble("no memory for the new lanes");
+  message.mutable_report()->set_refused_epoch(2);
   Say(kFirst, message);
   Say(kSecond, Reporting(1, 1));
   EXPECT_EQ(Describe("0")->change_trouble(), "no memory for the new lanes");
   EXPECT_FALSE(Describe("0")->has_change()) << "it was given up";
 }
 
-TEST_F(CoordinatorTest, ACommunicatorThatRunsIsRecordedWithoutAProposal) {
+// It may run what another controller proposed, and then nothing changes; or its daemons' default.
+TEST_F(CoordinatorTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
   Say(kFirst, Registration(MakeHost("h0")));
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
   running.set_running(true);
   EXPECT_TRUE(Say(kFirst, Announcement(running)).empty());
   EXPECT_EQ(communicators(), 1u);
+  std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 2u);
+  *running.mutable_strategy() = out[0].message->propose().strategy();
+  Say(kFirst, Announcement(running));
+  EXPECT_TRUE(Tick().empty());
+}
+
+TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
+  StartCommunicator();
+  EXPECT_TRUE(Tick().empty());
+  const std::vector<Outgoing> out = Reverse();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, kFirst);
+  EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 3u);
+  EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
+  EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
+  Say(kFirst, Reporting(1, 3));
+  EXPECT_EQ(Describe("0")->summary().epoch(), 3u);
+  EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring by reverse");
+  EXPECT_TRUE(Tick().empty());
+}
+
+TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
+  StartCommunicator();
+  Reverse();
+  const std::vector<Outgoing> back = SetPolicy("[h0, h1]");
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].message->propose().strategy().epoch(), 4u);
+  Say(kFirst, Reporting(1, 3));
+  EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h1", "h0"));
+  EXPECT_TRUE(Tick().empty()) << "the newest is under way";
+  Say(kFirst, Reporting(1, 4));
+  EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
+}
+
+TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
+  StartCommunicator();
+  Reverse();
+  Say(kFirst, Refusing(3));
+  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs - 2 * kNsPerSec).empty());
+  const std::vector<Outgoing> again = TickFor(3 * kNsPerSec);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
+  EXPECT_THAT(RingOf(again), testing::ElementsAre(1, 0));
+}
+
+TEST_F(CoordinatorTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
+  StartCommunicator();
+  Reverse();
+  Say(kFirst, Refusing(3));
+  const std::vector<Outgoing> other = SetPolicy("[h1]");
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].message->propose().strategy().epoch(), 4u);
+}
+
+TEST_F(CoordinatorTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
+  StartCommunicator();
+  Reverse();
+  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs).empty());
+  TickFor(2 * kNsPerSec);
+  const std::vector<Outgoing> again = TickFor(Coordinator::kProposalPatienceNs);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
+}
+
+TEST_F(CoordinatorTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAgain) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  Say(kFirst, Announcement(running));
+  agent::FromAgent report = Reporting(1, 1);
+  report.mutable_report()->set_refused_epoch(7);
+  Say(kFirst, report);
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 8u);
+}
+
+TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
+  StartCommunicator();
+  coordinator_.Gone(kFirst, "its connection closed");
+  EXPECT_TRUE(Reverse().empty());
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.mutable_strategy()->set_epoch(2);
+  Say(kThird, Registration(MakeHost("h0"), {running}));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, kThird);
+  EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
 }
 
 TEST_F(CoordinatorTest, TheLeadersEndIsTheEndAndAMembersIsNot) {

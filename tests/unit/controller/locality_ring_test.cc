@@ -33,11 +33,26 @@ HostView Host(const std::string& rack, const std::string& name) {
   return {.position = {"p", rack, name}, .gpus = 8, .ready = true};
 }
 
+// For one that came last.
+absl::StatusOr<strategy::Strategy> RingFor(const ClusterView& view, CommId id,
+                                           const LocalityRingOptions& options = {}) {
+  SourcePorts taken;
+  const CommunicatorView* subject = nullptr;
+  for (const CommunicatorView& communicator : view.communicators) {
+    if (communicator.id == id) {
+      subject = &communicator;
+    } else {
+      taken.TakeAll(communicator);
+    }
+  }
+  return LocalityRing(view, *subject, options, &taken);
+}
+
 TEST(LocalityRing, TakesTheHostsRackByRack) {
   const ClusterView view{
       .hosts = {Host("r1", "h0"), Host("r1", "h2"), Host("r2", "h1"), Host("r2", "h10")},
       .communicators = {Communicator(kId, {"h0", "h1", "h2", "h10"}, 2)}};
-  const auto strategy = LocalityRing(view, kId);
+  const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   ASSERT_EQ(strategy->channels_size(), 2);
   for (const auto& channel : strategy->channels())
@@ -46,7 +61,7 @@ TEST(LocalityRing, TakesTheHostsRackByRack) {
 
 TEST(LocalityRing, KeepsWhatItDoesNotDecideAndCountsTheEpochUp) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
-  const auto strategy = LocalityRing(view, kId);
+  const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok());
   EXPECT_EQ(strategy->epoch(), 2u);
   EXPECT_EQ(strategy->channels_size(), 3);
@@ -57,22 +72,17 @@ TEST(LocalityRing, KeepsWhatItDoesNotDecideAndCountsTheEpochUp) {
 
 TEST(LocalityRing, OneHostHasNoLanesAndNoPorts) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a"}, 1)}};
-  const auto strategy = LocalityRing(view, kId);
+  const auto strategy = RingFor(view, kId);
   ASSERT_TRUE(strategy.ok());
   EXPECT_THAT(strategy->channels(0).ring(), ElementsAre(0));
   EXPECT_EQ(strategy->channels(0).source_ports_size(), 0);
-}
-
-TEST(LocalityRing, AnUnknownCommunicatorIsNotFound) {
-  EXPECT_EQ(LocalityRing({}, kId).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(LocalityRing, TheSameViewGivesTheSameStrategy) {
   const ClusterView view{.hosts = {},
                          .communicators = {Communicator(kId, {"a", "b", "c"}, 4),
                                            Communicator(CommId(7), {"c", "b"}, 2)}};
-  EXPECT_EQ(LocalityRing(view, kId)->SerializeAsString(),
-            LocalityRing(view, kId)->SerializeAsString());
+  EXPECT_EQ(RingFor(view, kId)->SerializeAsString(), RingFor(view, kId)->SerializeAsString());
 }
 
 // Adds communicators one after the other, as they come in life, and looks at every flow of the
@@ -94,7 +104,7 @@ TEST(LocalityRing, AllLanesOfAClusterHavePortsOfTheirOwnInTheRange) {
       const int hosts = 2 + random() % 6;
       view.communicators.push_back(
           Communicator(CommId(id), {names.begin(), names.begin() + hosts}, 1 + random() % 4));
-      const auto strategy = LocalityRing(view, CommId(id));
+      const auto strategy = RingFor(view, CommId(id));
       ASSERT_TRUE(strategy.ok()) << strategy.status();
       view.communicators.back().strategy = *strategy;
       for (const auto& channel : strategy->channels()) {
@@ -120,7 +130,7 @@ TEST(LocalityRing, HostsThatAreNamedComeFirstAndTheOthersFollowInLocalityOrder) 
                          .communicators = {Communicator(kId, {"a", "b", "c", "d"}, 1)}};
   LocalityRingOptions options;
   options.order = {"elsewhere", "d", "b"};
-  const auto strategy = LocalityRing(view, kId, options);
+  const auto strategy = RingFor(view, kId, options);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_THAT(strategy->channels(0).ring(), testing::ElementsAre(3, 1, 0, 2));
 }
@@ -131,7 +141,7 @@ TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   two.ports = {.first = 61000, .last = 61001};
   // Four lanes, two ports: one port serves two lanes, but never two from the same host.
   view.communicators.push_back(Communicator(CommId(1), {"a", "b"}, 2));
-  const auto strategy = LocalityRing(view, CommId(1), two);
+  const auto strategy = RingFor(view, CommId(1), two);
   ASSERT_TRUE(strategy.ok()) << strategy.status();
   EXPECT_NE(strategy->channels(0).source_ports(0), strategy->channels(1).source_ports(0));
   EXPECT_NE(strategy->channels(0).source_ports(1), strategy->channels(1).source_ports(1));
@@ -139,16 +149,37 @@ TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
 
   // From a to c is another pair of hosts: both ports serve once more.
   view.communicators.push_back(Communicator(CommId(2), {"a", "c"}, 2));
-  const auto other = LocalityRing(view, CommId(2), two);
+  const auto other = RingFor(view, CommId(2), two);
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_NE(other->channels(0).source_ports(0), other->channels(1).source_ports(0));
+}
+
+TEST(LocalityRing, WhatRunsIsChosenAgainPortForPort) {
+  for (const uint16_t last : {61001, 61003, 65535}) {
+    ClusterView view;
+    LocalityRingOptions options;
+    options.ports = {.first = 61000, .last = last};
+    for (uint64_t id = 1; id <= 4; ++id) {
+      const std::vector<std::string> hosts = {absl::StrCat("a", id % 2), absl::StrCat("b", id % 2),
+                                              absl::StrCat("c", id % 2)};
+      view.communicators.push_back(Communicator(CommId(id), hosts, 1));
+      view.communicators.back().strategy = *RingFor(view, CommId(id), options);
+    }
+    for (const CommunicatorView& runs : view.communicators) {
+      const auto again = RingFor(view, runs.id, options);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_THAT(again->channels(0).source_ports(),
+                  testing::ElementsAreArray(runs.strategy.channels(0).source_ports()))
+          << "ports up to " << last;
+    }
+  }
 }
 
 TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
   LocalityRingOptions two;
   two.ports = {.first = 61000, .last = 61001};
-  const absl::Status status = LocalityRing(view, kId, two).status();
+  const absl::Status status = RingFor(view, kId, two).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));
 }

@@ -33,6 +33,13 @@ class PlannerTest : public testing::Test {
     view_.communicators = {MakeCommunicator(kFirst, "uid 1"), MakeCommunicator(kSecond, "uid 2")};
   }
 
+  // All communicators run what `objects` want.
+  void Settle(const ObjectSet& objects) {
+    for (CommunicatorView& communicator : view_.communicators) {
+      communicator.strategy = *ChooseStrategy(objects, view_, communicator.id);
+    }
+  }
+
   const std::string kBase =
       Together({TenantDocument("a", 1), TenantDocument("b", 2), TopologyDocument("t", "h[0-2]")});
   const std::string kReverse = PolicyDocument(
@@ -65,46 +72,65 @@ TEST_F(PlannerTest, SourcePortsStayWithinThePolicysRange) {
   }
 }
 
-TEST_F(PlannerTest, OnlyThoseThatAnotherPolicyDecidesForArePlanned) {
-  const ObjectSet before = After({}, kBase);
-  const ObjectSet after = After(before, kReverse);
-  const PlannedStrategies plan = PlanStrategies(before, after, view_);
-  ASSERT_EQ(plan.changed.size(), 1u);
-  EXPECT_EQ(plan.changed[0].id, kFirst);
-  EXPECT_EQ(plan.changed[0].policy_before, "");
-  EXPECT_EQ(plan.changed[0].policy_after, "reverse");
-  EXPECT_EQ(plan.changed[0].change, "channel 0: h2 → h1 → h0 → h2 instead of h0 → h1 → h2 → h0");
-  EXPECT_TRUE(PlanStrategies(after, after, view_).changed.empty());
+TEST_F(PlannerTest, AnUnknownCommunicatorIsNotFound) {
+  EXPECT_EQ(ChooseStrategy({}, view_, CommId(0xc)).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(PlannerTest, OnlyThoseThatAnotherPolicyDecidesForChange) {
+  Settle(After({}, kBase));
+  const ObjectSet after = After(After({}, kBase), kReverse);
+  const Decisions decisions = Decide(after, view_);
+  ASSERT_EQ(decisions.changed.size(), 1u);
+  EXPECT_EQ(decisions.changed[0].id, kFirst);
+  EXPECT_EQ(decisions.changed[0].tenant, "uid 1");
+  EXPECT_EQ(decisions.changed[0].policy, "reverse");
+  EXPECT_EQ(decisions.changed[0].change,
+            "channel 0: h2 → h1 → h0 → h2 instead of h0 → h1 → h2 → h0");
+  EXPECT_THAT(decisions.changed[0].strategy.channels(0).ring(), ElementsAre(2, 1, 0));
+  Settle(after);
+  EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
 TEST_F(PlannerTest, APolicyThatAsksForWhatIsThereChangesNoCommunicator) {
-  const ObjectSet before = After({}, kBase);
-  const ObjectSet after = After(
-      before, PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: [h0, h1]}\n"));
-  EXPECT_TRUE(PlanStrategies(before, after, view_).changed.empty());
+  Settle(After({}, kBase));
+  const ObjectSet after =
+      After(After({}, kBase),
+            PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: [h0, h1]}\n"));
+  EXPECT_TRUE(Decide(after, view_).changed.empty());
 }
 
-TEST_F(PlannerTest, TooFewPortsAreToldBeforehand) {
-  const ObjectSet before = After({}, kBase);
+TEST_F(PlannerTest, WhoeverRunsWithItsDaemonsOwnStrategyGetsPorts) {
+  for (int h = 0; h < 3; ++h) view_.communicators[0].strategy.mutable_channels(0)->add_ring(h);
+  view_.communicators.pop_back();
+  const Decisions decisions = Decide({}, view_);
+  ASSERT_EQ(decisions.changed.size(), 1u);
+  EXPECT_EQ(decisions.changed[0].change, "channel 0: other source ports");
+}
+
+TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
   view_.communicators[0].strategy.add_channels();
+  const ObjectSet before = After({}, kBase);
+  Settle(before);
   const ObjectSet after =
       After(before, PolicyDocument("p",
                                    "  policy: locality_ring\n"
                                    "  parameters: {source_ports: {first: 2000, last: 2000}}\n"
                                    "  for: {tenants: [a]}\n"));
-  const PlannedStrategies plan = PlanStrategies(before, after, view_);
-  ASSERT_EQ(plan.changed.size(), 1u);
-  EXPECT_THAT(plan.changed[0].change, HasSubstr("no strategy, and so its daemons' own"));
+  const Decisions decisions = Decide(after, view_);
+  EXPECT_TRUE(decisions.changed.empty());
+  ASSERT_EQ(decisions.trouble.size(), 1u);
+  EXPECT_THAT(std::string(decisions.trouble[0].message()), HasSubstr("are taken"));
 }
 
 TEST_F(PlannerTest, WhatIsNotActedOnCountsAsNoneAndIsSaid) {
   const ObjectSet before = After({}, kBase);
+  Settle(before);
   const ObjectSet after =
       After(before, Together({PolicyDocument("flow", "  policy: fair_flow\n"),
                               PolicyDocument("sizes",
                                              "  policy: locality_ring\n"
                                              "  for: {tenants: [a], sizes: {from: 1MiB}}\n")}));
-  EXPECT_TRUE(PlanStrategies(before, after, view_).changed.empty());
+  EXPECT_TRUE(Decide(after, view_).changed.empty());
   const Object& flow = *after.Find({ObjectKind::kPolicy, "flow"});
   EXPECT_EQ(InForce(flow), "not yet");
   EXPECT_EQ(

@@ -110,24 +110,21 @@ TEST(RenderObjects, WhatBecameOfEach) {
   EXPECT_EQ(RenderChange({}), "The files hold no objects.\n");
 }
 
-TEST(RenderObjects, CommunicatorsThatWouldGetAnotherStrategy) {
+TEST(RenderObjects, CommunicatorsThatWouldChange) {
   control::ChangeReply reply = Change(true);
   control::CommunicatorChange* change = reply.add_communicators();
   change->set_id("3f2a90c1d4e5b607");
   change->set_tenant("uid 7");
   change->set_policy_after("gold");
   change->set_change("channel 0: h1 → h0 → h1 instead of h0 → h1 → h0");
-  reply.set_communicators_not_planned(3);
   reply.add_notes("Note one.");
   EXPECT_THAT(
       RenderChange(reply),
       HasSubstr(
-          "\nCommunicators that would get another strategy if they started after this (those "
-          "that run keep theirs):\n"
+          "\nCommunicators that would change while they run:\n"
           "  ID                TENANT  POLICY    CHANGE\n"
           "  3f2a90c1d4e5b607  uid 7   - → gold  channel 0: h1 → h0 → h1 instead of h0 → h1 → "
-          "h0\n"
-          "  and 3 not looked at\n\nNote: Note one.\n"));
+          "h0\n\nNote: Note one.\n"));
 }
 
 TEST(RenderObjects, DifferencesOfThoseThatDiffer) {
