@@ -139,6 +139,11 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
   auto connection = dial_->Poll();
   if (!connection.ok()) {
     dial_.reset();
+    if (!attached_ && absl::IsAlreadyExists(connection.status()) &&
+        options_.route.connect.source_port != 0) {
+      BeginElsewhere(connection.status());
+      return true;
+    }
     if (!attached_) {
       if (first_ == FirstDial::kMustSucceed) return connection.status();
       first_failure_ = absl::UnavailableError(connection.status().message());
@@ -150,6 +155,17 @@ absl::StatusOr<bool> OutgoingLane::PollDial() {
   dial_.reset();
   Take(std::move(*connection));
   return true;
+}
+
+// Its port is busy: another lane of ours has it that is about to end, or another program.
+void OutgoingLane::BeginElsewhere(const absl::Status& why) {
+  if (!move_to_.has_value()) {
+    move_to_ = options_.route;
+    cannot_move_ = why;
+    move_again_at_ = access_.clock->Now() + kMoveAgainNs;
+  }
+  options_.route.connect.source_port = 0;
+  StartDial();
 }
 
 void OutgoingLane::Excuse() {

@@ -54,7 +54,9 @@ enum class FirstDial : uint8_t {
 
 class OutgoingLane {
  public:
-  // Starts to dial as `dial` says; its preamble names the lane. REQUIRES: `lane` is not null.
+  // Starts to dial as `dial` says; its preamble names the lane. From a source port that is busy it
+  // moves there later (MoveTo), and begins from one of the system's choice. REQUIRES: `lane` is not
+  // null.
   OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
                std::unique_ptr<SendLane> lane, LaneTally tally);
 
@@ -92,6 +94,7 @@ class OutgoingLane {
   // True when a connection came.
   absl::StatusOr<bool> PollDial();
   bool PollMove();
+  void BeginElsewhere(const absl::Status& why);
   void Take(std::unique_ptr<Connection> connection);
   DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK while it has, or its first one is on the way.

@@ -331,6 +331,34 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
   EXPECT_EQ(lane().state, "up");
 }
 
+// The new lanes are opened beside those that hold their ports.
+TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
+  Running running(1, {0, 1});
+  auto& [world, job, changes] = running;
+  ASSERT_TRUE(job.Form());
+  constexpr uint16_t kPort[] = {20'000, 20'001};  // by the host that sends
+  for (uint64_t epoch = 2; epoch <= 5; ++epoch) {
+    Strategy strategy = changes.InOrder(epoch);
+    std::vector<HostIndex>& ring = strategy.channels[0].ring;
+    if (epoch % 2 == 1) std::reverse(ring.begin(), ring.end());
+    for (HostIndex host : ring) strategy.channels[0].source_ports.push_back(kPort[host.value()]);
+    changes.Propose(strategy);
+    job.Fill(1000);
+    for (int i = 0; i < 5; ++i) job.PostAll(OpKind::kAllReduce, 1000);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
+        << changes.trouble();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+    world.RunFor(3 * kNsPerSec);
+    job.PostAll(OpKind::kAllReduce, 1000);  // so that there is news to report
+    world.RunFor(kNsPerSec);
+    for (int h = 0; h < 2; ++h) {
+      const auto& lane = world.host(h).controller().reports.at(changes.id()).lanes.front();
+      EXPECT_THAT(lane.local, HasSubstr(":" + std::to_string(kPort[h]))) << "epoch " << epoch;
+      EXPECT_EQ(lane.state, "up");
+    }
+  }
+}
+
 // Messages have lanes that no change touches, and wait for nobody's boundary.
 TEST(SimStrategyChange, MessagesGoOnBesideIt) {
   for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
