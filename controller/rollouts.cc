@@ -20,11 +20,10 @@ void Rollouts::Proposed(CommId id, const CommunicatorRecord& record,
                         const strategy::Strategy& strategy, MonotonicNs now) {
   ++by_policy_[strategy.origin().substr(0, strategy.origin().find(' '))];
   superseded_ += pending_.count(id);
-  pending_[id] = {
-      .epoch = strategy.epoch(),
-      .since = now,
-      .awaited = {record.announced.hosts().begin(), record.announced.hosts().end()},
-      .leader = record.leader};
+  pending_[id] = {.epoch = strategy.epoch(),
+                  .since = now,
+                  .awaited = {record.announced.hosts().begin(), record.announced.hosts().end()},
+                  .leader = record.leader};
 }
 
 void Rollouts::Reported(CommId id, const std::string& host, const agent::Report& report,

@@ -307,9 +307,9 @@ absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
     return moved;
   }
   const Strategy before = *std::exchange(formation_.strategy, change_->strategy());
-  const std::string trouble_before = reporter_.change_trouble();
+  const Epoch refused_before = reporter_.refused_epoch();
   reporter_.SetChangeTrouble(change_->trouble(), change_->refused());
-  CountChange(before, trouble_before);
+  CountChange(before, refused_before);
   reporter_.Report(work(), failure_, held_up_);
   return true;
 }

@@ -165,7 +165,7 @@ class Communicator {
   void Enter(State state);
   void CountEpoch();
   // Behind a change of the strategy in force, or of why the last proposal is not.
-  void CountChange(const Strategy& before, const std::string& trouble_before);
+  void CountChange(const Strategy& before, Epoch refused_before);
   void Activate();
   // The most that a local rank has captured into graphs that live.
   size_t ReplayableGroups() const;

@@ -35,11 +35,10 @@ void Communicator::CountEpoch() {
   if (now != Epoch(0)) counters_->EnterEpoch(now.value());
 }
 
-void Communicator::CountChange(const Strategy& before, const std::string& trouble_before) {
+void Communicator::CountChange(const Strategy& before, Epoch refused_before) {
   CountEpoch();
   if (formation_.strategy->epoch != before.epoch) counters_->changes_done.Add(1);
-  const std::string& trouble = reporter_.change_trouble();
-  if (!trouble.empty() && trouble != trouble_before) counters_->changes_dropped.Add(1);
+  if (reporter_.refused_epoch() != refused_before) counters_->changes_dropped.Add(1);
 }
 
 }  // namespace mccs
