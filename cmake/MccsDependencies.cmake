@@ -13,6 +13,7 @@ find_package(Protobuf REQUIRED)
 if(MCCS_WITH_GRPC)
   find_package(gRPC CONFIG REQUIRED)
   find_package(SQLite3 REQUIRED)
+  pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
 endif()
 

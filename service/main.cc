@@ -29,8 +29,10 @@
 #include "service/device/emulation_importer.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_door.h"
+#include "service/machine_parts.h"
 #include "service/metrics.h"
 #include "service/process_limits.h"
+#include "service/topology_text.h"
 #include "service/transport/socket_network.h"
 #include "service/transport/stream_lane.h"
 #include "topology/host_discovery.h"
@@ -160,6 +162,23 @@ absl::Status Serve(const Config& config, Log& log) {
   return absl::OkStatus();
 }
 
+int PrintTopology(const Config& config) {
+  const absl::StatusOr<HostInventory> inventory =
+      DiscoverHost({.name = config.host, .gpu_count = config.gpus});
+  const absl::StatusOr<MachineParts> parts =
+      inventory.ok() ? LookAtMachine({.inventory = *inventory, .hwloc_xml = ""})
+                     : absl::StatusOr<MachineParts>(inventory.status());
+  if (!parts.ok()) {
+    std::cerr << "mccsd: " << parts.status().message() << "\n";
+    return 1;
+  }
+  std::cout << TopologyText(
+                   {.host = config.host, .rack = config.rack, .configured_gpus = config.gpus},
+                   *parts)
+            << std::flush;
+  return std::cout ? 0 : 1;
+}
+
 std::string HostName() {
   char name[256] = "localhost";
   gethostname(name, sizeof(name) - 1);
@@ -191,6 +210,10 @@ int Main(int argc, char** argv) {
                                  "HOST:PORT that serves /metrics to Prometheus (default: none)");
   auto* level =
       app.add_option("--log-level", log_level, "debug, info, warning or error (default info)");
+  bool print_topology = false;
+  app.add_flag(
+      "--print-topology", print_topology,
+      "Print this host's part of a kind: Topology, as hwloc and the kernel see it, and end");
   app.set_version_flag("--version", "mccsd " MCCS_VERSION);
   try {
     app.parse(argc, argv);
@@ -232,6 +255,7 @@ int Main(int argc, char** argv) {
     *endpoint = ToString(*resolved);
   }
   if (config.host.empty()) config.host = HostName();
+  if (print_topology) return PrintTopology(config);
   auto log = MakeStderrLog("mccsd", config.log_level);
   if (absl::Status status = Serve(config, *log); !status.ok()) {
     log->Error(std::string(status.message()));

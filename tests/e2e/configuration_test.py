@@ -37,5 +37,17 @@ class BadConfiguration(unittest.TestCase):
             self.assertIn("/no/such.yaml", result.stderr)
 
 
+class PrintTopology(unittest.TestCase):
+    def test_the_hosts_part_is_printed_and_nothing_is_started(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.yaml"
+            config.write_text(f"host: node-17\nstate_dir: {folder}/state\ngpus: 4\nposition: {{rack: r3}}\n")
+            result = call(program("mccsd"), "--config", config, "--print-topology", timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn('\n  - name: "node-17"\n    rack: "r3"\n', result.stdout)
+            self.assertRegex(result.stdout, r"\n    gpus: \d+\n")
+            self.assertFalse((pathlib.Path(folder) / "state").exists())
+
+
 if __name__ == "__main__":
     cases.main()

@@ -1,0 +1,91 @@
+#include "service/topology_text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kGbps = 1'000'000'000;
+constexpr uint64_t kMbps = 1'000'000;
+
+// Quoted: names may look like numbers, and brackets in them mean many.
+std::string Quoted(const std::string& name) { return absl::StrCat("\"", name, "\""); }
+
+std::string Rate(uint64_t bps) {
+  return bps % kGbps == 0 ? absl::StrCat(bps / kGbps, "Gbps") : absl::StrCat(bps / kMbps, "Mbps");
+}
+
+std::string GpuLines(const HostNames& names, const MachineParts& parts) {
+  if (parts.gpus.empty()) {
+    return absl::StrCat(
+        "    # No NVIDIA GPU is on the PCI bus: the number is `gpus` of the "
+        "configuration.\n    gpus: ",
+        names.configured_gpus, "\n");
+  }
+  std::string text;
+  for (size_t i = 0; i < parts.gpus.size(); ++i) {
+    absl::StrAppend(&text, "    # GPU ", i, ": ", parts.gpus[i].bus_id, "\n");
+  }
+  if (static_cast<int>(parts.gpus.size()) != names.configured_gpus) {
+    absl::StrAppend(&text, "    # (`gpus` of mccsd's configuration says ", names.configured_gpus,
+                    ")\n");
+  }
+  return absl::StrCat(text, "    gpus: ", parts.gpus.size(), "\n");
+}
+
+std::string NicLines(const MachineNic& nic, bool tells_nearness) {
+  std::string text = absl::StrCat("      - name: ", Quoted(nic.name), "\n");
+  absl::StrAppend(&text, "        switch: SWITCH    # the one that its cable leads to\n");
+  absl::StrAppend(&text, "        capacity: ",
+                  nic.speed_bps >= kMbps ? Rate(nic.speed_bps)
+                                         : "SPEED  # the kernel does not say; each way, as 25Gbps",
+                  "\n");
+  if (!nic.address.empty()) absl::StrAppend(&text, "        address: ", Quoted(nic.address), "\n");
+  if (tells_nearness) {
+    absl::StrAppend(&text, "        near_gpus: [", absl::StrJoin(nic.near_gpus, ", "), "]\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string TopologyText(const HostNames& names, const MachineParts& parts) {
+  // Beside devices, what has none is the machine's own: bridges and the like.
+  const bool devices = std::any_of(parts.nics.begin(), parts.nics.end(),
+                                   [](const MachineNic& nic) { return nic.has_device; });
+  std::string text =
+      "# This host as hwloc and the kernel see it, for spec.hosts of a kind: Topology. What stands "
+      "in\n# capitals cannot be seen from here; racks, switches and links between them have to be "
+      "there too.\n  - name: ";
+  absl::StrAppend(&text, Quoted(names.host), "\n    rack: ");
+  absl::StrAppend(&text,
+                  names.rack.empty() ? "RACK    # position.rack of mccsd's configuration is not set"
+                                     : Quoted(names.rack),
+                  "\n", GpuLines(names, parts));
+  if (parts.nics.empty()) {
+    absl::StrAppend(&text, "    # No network interface but loopback is up and has an address.\n");
+    return absl::StrCat(text, "    nics: []\n");
+  }
+  if (!parts.tells_nearness && !parts.gpus.empty()) {
+    absl::StrAppend(&text,
+                    "    # Which NIC is near which GPU cannot be told: all are equally near, "
+                    "or a NIC is no PCI device.\n");
+  }
+  absl::StrAppend(&text, "    nics:\n");
+  for (const MachineNic& nic : parts.nics) {
+    if (nic.has_device || !devices) {
+      absl::StrAppend(&text, NicLines(nic, parts.tells_nearness));
+    } else {
+      absl::StrAppend(&text, "      # ", nic.name, " (", nic.address,
+                      ") is left out: it is no device of the machine.\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace mccs

@@ -1,0 +1,81 @@
+#include "service/topology_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "topology/topology_reader.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+MachineParts TwoAndTwo() {
+  MachineParts parts;
+  parts.gpus = {{"0000:11:00.0"}, {"0000:21:00.0"}};
+  parts.nics = {{"eth0", "10.0.0.1", 25'000'000'000, true, {0}},
+                {"eth1", "10.0.1.1", 100'000'000, true, {1}},
+                {"docker0", "172.17.0.1", 0, false, {}}};
+  parts.tells_nearness = true;
+  return parts;
+}
+
+// The text as an operator pastes it, with a switch.
+absl::StatusOr<Topology> Paste(const std::string& hosts) {
+  return ParseTopology(
+      absl::StrCat("apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"
+                   "  racks: [{name: r7}]\n  switches: [{name: leaf0}]\n  hosts:\n",
+                   hosts),
+      "t.yaml");
+}
+
+TEST(TopologyText, IsReadAsPartOfATopology) {
+  const std::string text =
+      TopologyText({.host = "node-17", .rack = "r7", .configured_gpus = 2}, TwoAndTwo());
+  EXPECT_FALSE(Paste(text).ok()) << "nobody has said which switch";
+  const auto topology = Paste(absl::StrReplaceAll(text, {{"SWITCH", "leaf0"}}));
+  ASSERT_TRUE(topology.ok()) << topology.status() << "\n" << text;
+  const auto nic = topology->FindNic("node-17/eth0");
+  ASSERT_TRUE(nic.has_value());
+  EXPECT_EQ(topology->nic(*nic).address, "10.0.0.1");
+  EXPECT_EQ(topology->nic(*nic).near_gpus.size(), 1u);
+  EXPECT_EQ(topology->link(topology->nic(*nic).link).capacity_bps, 25'000'000'000u);
+  EXPECT_EQ(topology->link(topology->nic(*topology->FindNic("node-17/eth1")).link).capacity_bps,
+            100'000'000u);
+  EXPECT_FALSE(topology->FindNic("node-17/docker0").has_value());
+  EXPECT_EQ(topology->gpus().size(), 2u);
+}
+
+TEST(TopologyText, SaysWhatItCouldNotSee) {
+  MachineParts parts;
+  parts.nics = {{"eth0", "10.0.0.1", 0, false, {}}};
+  const std::string text = TopologyText({.host = "h", .rack = "", .configured_gpus = 8}, parts);
+  for (const char* said : {"rack: RACK", "capacity: SPEED", "No NVIDIA GPU is on the PCI bus",
+                           "    gpus: 8\n", "switch: SWITCH"}) {
+    EXPECT_THAT(text, HasSubstr(said));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("near_gpus")));
+  const auto faults = Paste(text).status();
+  EXPECT_THAT(std::string(faults.message()), HasSubstr("SPEED"));
+}
+
+TEST(TopologyText, NearnessThatCannotBeToldIsLeftToTheReader) {
+  MachineParts parts = TwoAndTwo();
+  parts.tells_nearness = false;
+  const std::string text = TopologyText({.host = "h", .rack = "r7", .configured_gpus = 8}, parts);
+  EXPECT_THAT(text, HasSubstr("near which GPU cannot be told"));
+  EXPECT_THAT(text, HasSubstr("configuration says 8"));
+  EXPECT_TRUE(Paste(absl::StrReplaceAll(text, {{"SWITCH", "leaf0"}})).ok());
+}
+
+TEST(TopologyText, AHostWithoutANetworkIsSaid) {
+  EXPECT_THAT(TopologyText({.host = "h", .rack = "r7", .configured_gpus = 1}, {}),
+              HasSubstr("No network interface but loopback"));
+}
+
+}  // namespace
+}  // namespace mccs
