@@ -34,7 +34,8 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
 void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
   record->announced = announce;
   record->proposed.clear();
-  record->newest_epoch = std::max(record->newest_epoch, announce.strategy().epoch());
+  record->newest_epoch = std::max(
+      {record->newest_epoch, announce.strategy().epoch(), announce.newest_epoch()});
 }
 
 }  // namespace

@@ -134,6 +134,7 @@ std::vector<agent::Announce> AgentTable::Registration() {
     }
     entry.announce_unsaid = false;
     entry.announce->set_running(true);
+    entry.announce->set_newest_epoch(entry.newest.value());
     led.push_back(*entry.announce);
   }
   return led;
@@ -177,6 +178,7 @@ absl::Status AgentTable::Propose(const agent::Propose& proposal) {
   }
   MCCS_ASSIGN_OR_RETURN(Strategy strategy,
                         StrategyFromProto(proposal.strategy(), known->second.hosts));
+  known->second.newest = std::max(known->second.newest, strategy.epoch);
   if (!known->second.proposal) proposed_.push_back(id);
   known->second.proposal = std::move(strategy);
   return absl::OkStatus();

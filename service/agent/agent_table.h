@@ -69,6 +69,7 @@ class AgentTable {
     bool report_unsaid = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
+    Epoch newest{0};  // of all proposals
     std::vector<Strategy> taken;  // proposals that the leader took, from the one in force on
     int hosts = 0;
   };

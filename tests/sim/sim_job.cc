@@ -131,6 +131,12 @@ SimCall SimJob::CallOf(int r, OpKind kind, uint64_t count, uint64_t at) const {
   return call;
 }
 
+void SimJob::CopyToOutput(int r, uint64_t at, uint64_t count) {
+  Member& member = members_[static_cast<size_t>(r)];
+  std::copy_n(member.input.begin() + static_cast<ptrdiff_t>(at), count,
+              member.output.begin() + static_cast<ptrdiff_t>(at));
+}
+
 void SimJob::OpenWindow(int r, uint64_t count) {
   const Member& member = members_[static_cast<size_t>(r)];
   member.tenant->OpenWindow(*member.rank, RefOf(member, member.output), count * sizeof(float));

@@ -77,6 +77,8 @@ class SimJob {
   // message.
   SimCall CallOf(int r, OpKind kind, uint64_t count, uint64_t at = 0) const;
   SimCall CallOf(int r, const Message& message) const;
+  // Puts `count` elements from `at` on of rank r's input into its output, for a call in place.
+  void CopyToOutput(int r, uint64_t at, uint64_t count);
   // All ranks have done everything they posted.
   bool Done() const;
   float output(int r, uint64_t i) const { return members_[static_cast<size_t>(r)].output[i]; }

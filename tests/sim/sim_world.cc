@@ -12,6 +12,8 @@ namespace {
 // A world that moves this often without time passing goes round in circles.
 constexpr int kMaxTurnsAtOnce = 1'000'000;
 
+constexpr uint16_t kPort = 7400;
+
 }  // namespace
 
 bool SimLog::Contains(std::string_view text) const {
@@ -23,7 +25,8 @@ void SimLog::Write(LogLevel, std::string_view line) { lines.emplace_back(line); 
 
 std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".", host + 1); }
 
-SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network)
+SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
+                 SimControllerSide* controller)
     : address_(SimAddress(index)), random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
   for (int nic = 1; nic < options.nics; ++nic) {
     network.AddAddress(address_, SimAddress(index, nic));
@@ -31,15 +34,22 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
   auto importer = std::make_unique<LocalImporter>();
   importer_ = importer.get();
   device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer));
+  const auto at = static_cast<size_t>(index);
+  const Position position{.pod = "",
+                          .rack = at < options.racks.size() ? options.racks[at] : "",
+                          .host = absl::StrCat("h", index)};
+  ControllerLink& link = controller == nullptr
+                             ? controller_
+                             : controller->AddHost(position, ToString(Endpoint{address_, kPort}));
   auto daemon = Daemon::Make({.clock = &clock,
                               .random = &random_,
                               .log = &log_,
                               .network = &network.HostNetwork(address_),
                               .transport = &transport_,
                               .device = device_.get(),
-                              .controller = &controller_},
-                             {.position = {.pod = "", .rack = "", .host = absl::StrCat("h", index)},
-                              .listen = {options.nics == 1 ? address_ : "0.0.0.0", 7400},
+                              .controller = &link},
+                             {.position = position,
+                              .listen = {options.nics == 1 ? address_ : "0.0.0.0", kPort},
                               .advertise = {.host = address_, .port = 0},
                               .channels = options.channels,
                               .lanes = options.lanes,
@@ -60,7 +70,15 @@ void SimHost::Kill(SimNetwork& network) {
 
 SimWorld::SimWorld(const SimWorldOptions& options)
     : options_(options), network_(clock_, options.seed, options.network) {
-  for (int h = 0; h < options.hosts; ++h) hosts_.emplace_back(options_, h, clock_, network_);
+  if (options.controller) controller_ = options.controller(clock_);
+  for (int h = 0; h < options.hosts; ++h) {
+    hosts_.emplace_back(options_, h, clock_, network_, controller_.get());
+  }
+}
+
+void SimWorld::Kill(int host) {
+  this->host(host).Kill(network_);
+  if (controller_ != nullptr) controller_->KillHost(host);
 }
 
 bool SimWorld::CutLane(const std::string& local) {
@@ -80,6 +98,7 @@ void SimWorld::PollAll() {
       if (host.alive()) moved |= host.daemon().Poll();
     }
     for (SimTenant& tenant : tenants_) tenant.Poll();
+    if (controller_ != nullptr) moved |= controller_->Poll();
     if (!moved) return;
   }
   MCCS_CHECK(false);
@@ -87,6 +106,7 @@ void SimWorld::PollAll() {
 
 MonotonicNs SimWorld::NextEvent() const {
   MonotonicNs next = network_.NextEventTime().value_or(std::numeric_limits<MonotonicNs>::max());
+  if (controller_ != nullptr) next = std::min(next, controller_->NextEvent());
   for (const SimHost& host : hosts_) {
     if (host.alive()) next = std::min(next, const_cast<SimHost&>(host).daemon().NextDeadline());
   }

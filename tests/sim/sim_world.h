@@ -27,6 +27,19 @@
 
 namespace mccs {
 
+// What stands on the other side of the daemons' links to a controller.
+class SimControllerSide {
+ public:
+  virtual ~SimControllerSide() = default;
+  // The link of the next host's daemon, which others reach at `endpoint`. LIFETIME: this one's.
+  virtual ControllerLink& AddHost(const Position& position, const std::string& endpoint) = 0;
+  // That daemon is no more.
+  virtual void KillHost(int host) = 0;
+  // Does all that is due; true when there was anything.
+  virtual bool Poll() = 0;
+  virtual MonotonicNs NextEvent() const = 0;
+};
+
 struct SimWorldOptions {
   uint64_t seed = 1;
   int hosts = 2;
@@ -37,6 +50,9 @@ struct SimWorldOptions {
   ChoiceParameters algorithms = {};
   SimNetworkOptions network;
   BufferLimits buffers = {};
+  std::vector<std::string> racks = {};  // by host; none is said of those beyond
+  // Makes the controller; absent: each host has a SimController.
+  std::function<std::unique_ptr<SimControllerSide>(SimClock&)> controller = nullptr;
 };
 
 // Keeps the lines, for tests that look for one.
@@ -84,7 +100,8 @@ std::string SimAddress(int host, int nic = 0);
 
 class SimHost {
  public:
-  SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network);
+  SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
+          SimControllerSide* controller);
 
   Daemon& daemon() { return *daemon_; }
   SimDoor& door() { return *door_; }
@@ -118,6 +135,8 @@ class SimWorld {
   // Breaks the lane that leaves from "address:port", as reports have it. False where none does: it
   // is broken already.
   bool CutLane(const std::string& local);
+  // The daemon of a host dies, as by SIGKILL.
+  void Kill(int host);
   // A process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000");
 
@@ -132,6 +151,7 @@ class SimWorld {
   const SimWorldOptions options_;
   SimClock clock_;
   SimNetwork network_;
+  std::unique_ptr<SimControllerSide> controller_;  // may be null
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;
   int next_process_ = 1000;

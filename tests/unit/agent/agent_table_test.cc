@@ -153,6 +153,17 @@ TEST(AgentTable, WhatWasTakenAndRunsIsWhatANewStreamHears) {
   EXPECT_EQ(table.Registration()[0].strategy().epoch(), 2u);
 }
 
+TEST(AgentTable, ANewStreamHearsOfTheNewestEpochWhateverBecameOfIt) {
+  AgentTable table;
+  table.Announce(Info());
+  ASSERT_TRUE(table.Propose(Proposal(4)).ok());
+  table.TakeProposal();
+  ASSERT_TRUE(table.Propose(Proposal(5)).ok());
+  table.Report(Stats(1));
+  EXPECT_EQ(table.Registration()[0].strategy().epoch(), 1u);
+  EXPECT_EQ(table.Registration()[0].newest_epoch(), 5u);
+}
+
 TEST(AgentTable, AProposalThatDoesNotFitOrComesTooLateIsRefused) {
   AgentTable table;
   EXPECT_EQ(table.Propose(Proposal(2)).code(), absl::StatusCode::kNotFound);

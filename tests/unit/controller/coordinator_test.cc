@@ -245,6 +245,16 @@ TEST_F(CoordinatorTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAga
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 8u);
 }
 
+TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.set_newest_epoch(6);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 7u);
+}
+
 TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
   StartCommunicator();
   coordinator_.Gone(kFirst, "its connection closed");

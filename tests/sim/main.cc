@@ -1,0 +1,58 @@
+// sim_test: runs the random world for many seeds and says which ones break a rule.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "tests/sim/random_world.h"
+
+int main(int argc, char** argv) {
+  uint64_t seeds = 1000;
+  uint64_t first = 1;
+  CLI::App app(
+      "The whole of MCCS in one simulated world: production daemons, controller and agents, random "
+      "jobs, changes of policy and failures. Each seed is another world, and the same one each "
+      "time.");
+  app.add_option("--seeds", seeds, "How many")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--first", first, "The first of them")->capture_default_str();
+  app.footer(
+      "Examples:\n"
+      "  sim_test --seeds 10000\n"
+      "  sim_test --first 4711 --seeds 1     # one that was reported, again\n\n"
+      "Exit status: 0 no violation; 1 some, each printed with its seed; 2 wrong usage.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  auto told = start;
+  uint64_t violations = 0;
+  uint64_t operations = 0;
+  uint64_t changes = 0;
+  for (uint64_t i = 0; i < seeds; ++i) {
+    const mccs::RandomWorldOutcome outcome = mccs::RunRandomWorld(first + i);
+    operations += outcome.operations;
+    changes += outcome.changes;
+    if (!outcome.violation.empty()) {
+      ++violations;
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(first + i),
+                  outcome.violation.c_str());
+    }
+    if (Clock::now() - told > std::chrono::seconds(10)) {
+      told = Clock::now();
+      std::printf("%llu of %llu seeds\n", static_cast<unsigned long long>(i + 1),
+                  static_cast<unsigned long long>(seeds));
+    }
+    std::fflush(stdout);
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  std::printf(
+      "%llu seeds from %llu, %llu operations, %llu changes of strategy: %llu violations, "
+      "%.1f s\n",
+      static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(first),
+      static_cast<unsigned long long>(operations), static_cast<unsigned long long>(changes),
+      static_cast<unsigned long long>(violations), seconds);
+  return violations == 0 ? 0 : 1;
+}

@@ -1,0 +1,166 @@
+#include "tests/sim/random_job.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+constexpr size_t kElements = 1 << 17;
+constexpr uint64_t kLargestCount = 1200;
+constexpr OpKind kKinds[] = {OpKind::kAllReduce, OpKind::kAllReduce,     OpKind::kAllGather,
+                             OpKind::kBroadcast, OpKind::kReduceScatter, OpKind::kAllToAll,
+                             OpKind::kSend};
+
+std::vector<int> SomeLayout(int hosts, std::mt19937_64& random) {
+  std::vector<int> host_of_rank(2 + random() % 4);
+  for (int& host : host_of_rank) host = static_cast<int>(random() % static_cast<uint64_t>(hosts));
+  return host_of_rank;
+}
+
+}  // namespace
+
+RandomJob::RandomJob(SimWorld& world, int hosts, std::mt19937_64& random)
+    : host_of_rank_(SomeLayout(hosts, random)),
+      next_(host_of_rank_.size()),
+      alive_(host_of_rank_.size(), true),
+      job_(world, host_of_rank_, kElements * sizeof(float)) {
+  const auto some_rank = [&] { return static_cast<int>(random() % host_of_rank_.size()); };
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < 6 + random() % 12; ++i) {
+    Operation operation{.kind = kKinds[random() % std::size(kKinds)],
+                        .count = 1 + random() % kLargestCount,
+                        .at = at,
+                        .root = some_rank(),
+                        .in_place = random() % 2 == 0};
+    operation.receiver = (operation.root + 1 + some_rank() % (ranks() - 1)) % ranks();
+    if (operation.kind != OpKind::kAllReduce) operation.in_place = false;
+    at += Extent(operation);
+    if (at > kElements) break;
+    operations_.push_back(operation);
+  }
+  job_.Fill(kElements);
+  for (const Operation& operation : operations_) {
+    if (!operation.in_place) continue;
+    for (int r = 0; r < ranks(); ++r) job_.CopyToOutput(r, operation.at, operation.count);
+  }
+}
+
+uint64_t RandomJob::Extent(const Operation& operation) const {
+  switch (operation.kind) {
+    case OpKind::kAllGather:
+    case OpKind::kReduceScatter:
+    case OpKind::kAllToAll:
+      return operation.count * host_of_rank_.size();
+    default:
+      return operation.count;
+  }
+}
+
+bool RandomJob::TakesPart(const Operation& operation, int rank) const {
+  if (operation.kind != OpKind::kSend) return true;
+  return rank == operation.root || rank == operation.receiver;
+}
+
+bool RandomJob::AllPosted() const {
+  for (size_t r = 0; r < next_.size(); ++r) {
+    if (alive_[r] && next_[r] < operations_.size()) return false;
+  }
+  return true;
+}
+
+bool RandomJob::PostOne(std::mt19937_64& random) {
+  if (AllPosted()) return false;
+  size_t rank = random() % next_.size();
+  while (!alive_[rank] || next_[rank] == operations_.size()) rank = (rank + 1) % next_.size();
+  const Operation& operation = operations_[next_[rank]++];
+  if (TakesPart(operation, static_cast<int>(rank))) Post(operation, static_cast<int>(rank));
+  return true;
+}
+
+void RandomJob::Post(const Operation& operation, int rank) {
+  if (operation.kind == OpKind::kSend) {
+    const bool sends = rank == operation.root;
+    job_.Post(rank, SimJob::Message{.sends = sends,
+                                    .peer = sends ? operation.receiver : operation.root,
+                                    .at = operation.at,
+                                    .count = operation.count});
+    return;
+  }
+  SimCall call = job_.CallOf(rank, operation.kind, operation.count, operation.at);
+  call.root = operation.kind == OpKind::kBroadcast ? operation.root : 0;
+  if (operation.in_place) call.send = call.recv;
+  job_.tenant(rank).Post(job_.rank(rank), call);
+}
+
+void RandomJob::Lose(int host) {
+  for (size_t r = 0; r < alive_.size(); ++r) {
+    if (host_of_rank_[r] != host) continue;
+    alive_[r] = false;
+    lost_ = true;
+  }
+}
+
+bool RandomJob::Over() const {
+  for (int r = 0; r < ranks(); ++r) {
+    if (!alive_[static_cast<size_t>(r)]) continue;
+    const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
+    if (rank.done() != rank.posted && !rank.failed()) return false;
+  }
+  return true;
+}
+
+float RandomJob::Expected(const Operation& operation, int rank, uint64_t i) const {
+  const auto input = [&](int r, uint64_t at) { return SimJob::InputValue(r, operation.at + at); };
+  const auto sum = [&](uint64_t at) {
+    float total = 0;
+    for (int r = 0; r < ranks(); ++r) total += input(r, at);
+    return total;
+  };
+  const uint64_t count = operation.count;
+  const auto part = static_cast<uint64_t>(rank) * count;
+  const bool beyond = i >= count;
+  switch (operation.kind) {
+    case OpKind::kAllReduce:
+      return sum(i);
+    case OpKind::kAllGather:
+      return input(static_cast<int>(i / count), i % count);
+    case OpKind::kBroadcast:
+      return input(operation.root, i);
+    case OpKind::kReduceScatter:
+      return beyond ? SimJob::kUnwritten : sum(part + i);
+    case OpKind::kAllToAll:
+      return input(static_cast<int>(i / count), part + i % count);
+    default:
+      return rank == operation.receiver ? input(operation.root, i) : SimJob::kUnwritten;
+  }
+}
+
+std::string RandomJob::Check() const {
+  for (int r = 0; r < ranks(); ++r) {
+    const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
+    if (rank.failed()) return absl::StrCat("rank ", r, " failed: ", rank.failure());
+    uint64_t end = 0;
+    for (size_t o = 0; o < operations_.size(); ++o) {
+      const Operation& operation = operations_[o];
+      end = operation.at + Extent(operation);
+      for (uint64_t i = 0; i < Extent(operation); ++i) {
+        const float is = job_.output(r, operation.at + i);
+        const float must = Expected(operation, r, i);
+        if (is == must) continue;
+        return absl::StrCat("rank ", r, ", operation ", o, " (", std::string(Name(operation.kind)),
+                            " of ", operation.count, "), element ", i, ": ", is, " instead of ",
+                            must);
+      }
+    }
+    for (uint64_t i = end; i < kElements; ++i) {
+      if (job_.output(r, i) != SimJob::kUnwritten) {
+        return absl::StrCat("rank ", r, ": element ", i, " behind all operations was written");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace mccs

@@ -1,0 +1,216 @@
+#include "tests/sim/sim_control.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kHeartbeatTimeoutNs = 3 * kNsPerSec;
+constexpr int64_t kTickEveryNs = kHeartbeatTimeoutNs / (2 * Coordinator::kHeartbeatsPerTimeout);
+constexpr int64_t kRetryNs = 300 * kNsPerMs;
+constexpr int kBeatsPerRepeat = 4;
+constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
+
+}  // namespace
+
+void SimAgent::Report(const CommunicatorStats& stats) {
+  reports_[stats.id] = stats;
+  table_.Report(stats);
+}
+
+void SimAgent::Ended(CommId id, const std::string& why) {
+  reports_.erase(id);
+  table_.Ended(id, why);
+  if (!connected_) table_.ForgetEnded();
+}
+
+SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(seed) { Restart(); }
+
+ControllerLink& SimControl::AddHost(const Position& position, const std::string& endpoint) {
+  agent::Host host;
+  host.set_name(position.host);
+  host.mutable_position()->set_pod(position.pod);
+  host.mutable_position()->set_rack(position.rack);
+  host.set_peer_endpoint(endpoint);
+  host.set_version("simulated");
+  return agents_.emplace_back(std::move(host));
+}
+
+void SimControl::KillHost(int host) {
+  SimAgent& agent = agents_[static_cast<size_t>(host)];
+  Close(&agent, /*tell_controller=*/true);
+  agent.alive_ = false;
+}
+
+void SimControl::SetObjects(std::shared_ptr<const ObjectSet> objects) {
+  objects_ = std::move(objects);
+  if (!alive()) return;
+  Deliver(coordinator_->With([&](Coordinator& c) {
+    c.SetObjects(objects_);
+    return c.TakeOutbox();
+  }));
+}
+
+void SimControl::Kill() {
+  keeper_.reset();
+  coordinator_.reset();
+  for (SimAgent& agent : agents_) Close(&agent, /*tell_controller=*/false);
+}
+
+void SimControl::Restart() {
+  coordinator_ = std::make_unique<SharedCoordinator>(
+      CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs, .version = "simulated"},
+      &clock_, log_.get());
+  coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
+  keeper_ = std::make_unique<StrategyKeeper>(&store_, coordinator_.get(), &clock_, log_.get());
+  MCCS_CHECK(keeper_->Restore().ok());
+  tick_at_ = clock_.Now() + kTickEveryNs;
+}
+
+void SimControl::CutStream(int host) {
+  Close(&agents_[static_cast<size_t>(host)], /*tell_controller=*/true);
+}
+
+// ---- Time ---------------------------------------------------------------------------------------
+
+MonotonicNs SimControl::Arrival() {
+  std::uniform_int_distribution<int64_t> delay(20 * kNsPerUs, 3 * kNsPerMs);
+  return clock_.Now() + delay(random_);
+}
+
+bool SimControl::Poll() {
+  bool moved = false;
+  if (alive() && clock_.Now() >= tick_at_) {
+    tick_at_ = clock_.Now() + kTickEveryNs;
+    Deliver(coordinator_->With([](Coordinator& c) {
+      c.Tick();
+      return c.TakeOutbox();
+    }));
+    keeper_->Keep();
+    moved = true;
+  }
+  for (SimAgent& agent : agents_) moved |= agent.alive_ && PollAgent(&agent);
+  return moved;
+}
+
+MonotonicNs SimControl::NextEvent() const {
+  MonotonicNs next = alive() ? tick_at_ : kNever;
+  for (const SimAgent& agent : agents_) {
+    if (!agent.alive_) continue;
+    if (agent.stream_ == AgentKey(0)) {
+      next = std::min(next, agent.try_at_);
+      continue;
+    }
+    next = std::min({next, agent.up_.NextArrival(), agent.down_.NextArrival(), agent.beat_at_,
+                     agent.heard_ + agent.timeout_ns_});
+  }
+  return next;
+}
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+bool SimControl::PollAgent(SimAgent* agent) {
+  const MonotonicNs now = clock_.Now();
+  if (agent->stream_ == AgentKey(0)) {
+    if (now < agent->try_at_) return false;
+    agent->try_at_ = now + kRetryNs;
+    if (alive()) Connect(agent);
+    return true;
+  }
+  if (now >= agent->heard_ + agent->timeout_ns_) {
+    Close(agent, /*tell_controller=*/true);
+    return true;
+  }
+  bool moved = TalkUp(agent);
+  while (auto message = agent->up_.Take(now)) {
+    moved = true;
+    Deliver(coordinator_->With([&](Coordinator& c) {
+      c.Hear(agent->stream_, *message);
+      return c.TakeOutbox();
+    }));
+    if (agent->stream_ == AgentKey(0)) return true;  // It was refused.
+  }
+  return Hear(agent) || moved;
+}
+
+void SimControl::Connect(SimAgent* agent) {
+  agent->stream_ = AgentKey(++last_key_);
+  agent->heard_ = clock_.Now();
+  agent->beat_every_ns_ = kHeartbeatTimeoutNs / Coordinator::kHeartbeatsPerTimeout;
+  agent->timeout_ns_ = kHeartbeatTimeoutNs;
+  agent->beat_at_ = clock_.Now() + agent->beat_every_ns_;
+  agent::FromAgent message;
+  message.mutable_registration()->set_protocol(kAgentProtocol);
+  *message.mutable_registration()->mutable_host() = agent->host_;
+  for (agent::Announce& announce : agent->table_.Registration()) {
+    *message.mutable_registration()->add_communicators() = std::move(announce);
+  }
+  agent->up_.Send(std::move(message), Arrival());
+}
+
+void SimControl::Close(SimAgent* agent, bool tell_controller) {
+  if (agent->stream_ == AgentKey(0)) return;
+  const AgentKey key = std::exchange(agent->stream_, AgentKey(0));
+  agent->connected_ = false;
+  agent->up_.Clear();
+  agent->down_.Clear();
+  agent->table_.ForgetEnded();
+  agent->try_at_ = clock_.Now() + kRetryNs;
+  if (!tell_controller || !alive()) return;
+  Deliver(coordinator_->With([&](Coordinator& c) {
+    c.Gone(key, "its connection closed");
+    return c.TakeOutbox();
+  }));
+}
+
+bool SimControl::TalkUp(SimAgent* agent) {
+  bool moved = false;
+  if (agent->connected_) {
+    for (agent::FromAgent& message : agent->table_.TakeUnsaid()) {
+      agent->up_.Send(std::move(message), Arrival());
+      moved = true;
+    }
+  }
+  if (clock_.Now() < agent->beat_at_) return moved;
+  agent->beat_at_ = clock_.Now() + agent->beat_every_ns_;
+  if (agent->connected_) {
+    agent::FromAgent beat;
+    beat.mutable_heartbeat();
+    agent->up_.Send(std::move(beat), Arrival());
+  }
+  if (++agent->beats_ % kBeatsPerRepeat == 0) agent->table_.RepeatReports();
+  return true;
+}
+
+bool SimControl::Hear(SimAgent* agent) {
+  bool moved = false;
+  while (auto message = agent->down_.Take(clock_.Now())) {
+    moved = true;
+    agent->heard_ = clock_.Now();
+    if (message->has_registered()) agent->connected_ = true;
+    // An order for a communicator that has ended meanwhile is no error.
+    if (message->has_propose()) (void)agent->table_.Propose(message->propose());
+    if (message->has_pace()) (void)agent->table_.SetPace(message->pace());
+  }
+  return moved;
+}
+
+void SimControl::Deliver(std::vector<Outgoing> outbox) {
+  for (Outgoing& outgoing : outbox) {
+    const auto agent = std::find_if(agents_.begin(), agents_.end(), [&](const SimAgent& each) {
+      return each.stream_ == outgoing.to;
+    });
+    if (agent == agents_.end()) continue;
+    if (outgoing.message) {
+      agent->down_.Send(*std::move(outgoing.message), Arrival());
+    } else {
+      Close(&*agent, /*tell_controller=*/false);
+    }
+  }
+}
+
+}  // namespace mccs
