@@ -3,32 +3,66 @@
 #ifndef MCCS_CONTROLLER_CLUSTER_VIEW_H_
 #define MCCS_CONTROLLER_CLUSTER_VIEW_H_
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
 #include "topology/position.h"
+#include "topology/topology.h"
 
 namespace mccs {
+
+struct NicView {
+  std::string name;
+  std::vector<std::string> addresses;  // numeric
+  uint64_t speed_bps = 0;              // 0: unknown
+};
 
 struct HostView {
   Position position;  // position.host is its name
   int gpus = 0;
-  bool ready = false;  // its agent is connected
+  bool ready = false;              // its agent is connected
+  std::vector<NicView> nics = {};  // as its agent says
+  // Where other daemons reach this one, if no NIC is named.
+  std::string peer_address = {};
+  uint16_t peer_port = 0;
+};
+
+// Whose a communicator is, and what the Tenant is entitled to of the network.
+struct TenantView {
+  std::string name = {};  // of the Tenant; where there is none, what its daemon calls it
+  double weight = 1;
+  std::optional<uint64_t> guarantee_bps = {};
+  std::optional<uint64_t> cap_bps = {};
+  uint32_t priority = 0;
 };
 
 struct CommunicatorView {
   CommId id;
-  std::string tenant;
+  std::string tenant;              // as its daemon calls it
   std::vector<std::string> hosts;  // by position in the strategy's rings
   strategy::Strategy strategy;     // proposed last, else as announced
+  // By position, too: the indices of its ranks' GPUs on the host, ascending, and its lowest rank
+  // there. Empty: not known (a communicator that is remembered).
+  std::vector<std::vector<int>> gpus = {};
+  std::vector<int> first_ranks = {};
+  TenantView owner = {};
 };
 
-// Both lists in a fixed order: hosts by position, communicators by id.
+// All lists in a fixed order: hosts by position, communicators by id, the others by name. Owners,
+// topologies and links come from operators (controller/complete_view.h).
 struct ClusterView {
   std::vector<HostView> hosts;
   std::vector<CommunicatorView> communicators;
+  std::vector<std::shared_ptr<const Topology>> topologies = {};  // a host stands in one at most
+  // Names of links: switches know that the first are down, and of the second that they are to carry
+  // nothing they do not.
+  std::vector<std::string> links_down = {};
+  std::vector<std::string> links_drained = {};
 };
 
 }  // namespace mccs

@@ -89,10 +89,8 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
   log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
              announce.hosts_size(), " hosts, announced by ", host);
   strategies_.Touch(id);
-  if (announce.running()) {
-    replan_ = true;
-    return;
-  }
+  replan_ = true;  // Others may have to make room.
+  if (announce.running()) return;
   absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, View(), id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.

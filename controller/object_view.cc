@@ -58,6 +58,8 @@ void Describe(const PolicySpec& policy, Facts* facts) {
     parameters.push_back(absl::StrCat("source_ports ", policy.parameters.source_ports->first, "-",
                                       policy.parameters.source_ports->last));
   }
+  if (policy.parameters.port_seed)
+    parameters.push_back(absl::StrCat("port_seed ", *policy.parameters.port_seed));
   list("order", policy.parameters.order);
   list("avoid_links", policy.parameters.avoid_links);
   list("reserved_links", policy.parameters.reserved_links);

@@ -7,14 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/policy/locality_ring.h"
+#include "controller/complete_view.h"
 
 namespace mccs {
 namespace {
-
-bool IsActedOn(const PolicySpec& policy) {
-  return policy.policy == kLocalityRingName && policy.sizes.IsAll();
-}
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
 
@@ -47,7 +43,7 @@ bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
                        const strategy::Strategy& after) {
   if (SameButForItsName(before, after)) return "";
-  std::vector<std::string> rings, ports;
+  std::vector<std::string> rings, ports, nics;
   if (before.channels_size() != after.channels_size()) {
     rings.push_back(
         absl::StrCat(after.channels_size(), " channels instead of ", before.channels_size()));
@@ -63,72 +59,50 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
                            new_ports.end())) {
       ports.push_back(absl::StrCat(c));
     }
+    const auto& old_nics = before.channels(c).addresses();
+    const auto& new_nics = after.channels(c).addresses();
+    if (!std::equal(old_nics.begin(), old_nics.end(), new_nics.begin(), new_nics.end()))
+      nics.push_back(absl::StrCat(c));
   }
-  if (!ports.empty()) {
-    rings.push_back(absl::StrCat(ports.size() == 1 ? "channel " : "channels ",
-                                 absl::StrJoin(ports, ", "), ": other source ports"));
-  }
+  const auto add = [&](const std::vector<std::string>& channels, const char* what) {
+    if (channels.empty()) return;
+    rings.push_back(absl::StrCat(channels.size() == 1 ? "channel " : "channels ",
+                                 absl::StrJoin(channels, ", "), ": other ", what));
+  };
+  add(nics, "NICs");
+  add(ports, "source ports");
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 
-absl::StatusOr<strategy::Strategy> Choose(const ClusterView& view,
-                                          const CommunicatorView& communicator,
-                                          const Object* policy, SourcePorts* taken) {
-  LocalityRingOptions options;
-  if (policy != nullptr) {
-    const PolicyParameters& parameters = PolicyOf(*policy).parameters;
-    options.order = parameters.order;
-    if (parameters.source_ports) {
-      options.ports = {parameters.source_ports->first, parameters.source_ports->last};
-    }
-  }
-  auto strategy = LocalityRing(view, communicator, options, taken);
-  if (strategy.ok() && policy != nullptr) {
-    strategy->set_origin(absl::StrCat(kLocalityRingName, " by ", policy->key.name));
-  }
-  return strategy;
+// Of a Topology; empty: nothing.
+std::string WhatKeepsFlowsFromPaths(const Topology& topology) {
+  if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
+  return "A Topology whose source ports are mapped by probing places no flows yet: policies that "
+         "would go by it give source ports as locality_ring does.";
 }
 
 }  // namespace
 
-const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
-  return FindPolicy(objects, communicator.tenant, FormatCommId(communicator.id), IsActedOn);
-}
-
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id) {
-  SourcePorts taken;
-  const CommunicatorView* subject = nullptr;
-  for (const CommunicatorView& communicator : view.communicators) {
-    if (communicator.id == id) {
-      subject = &communicator;
-    } else {
-      taken.TakeAll(communicator);
-    }
-  }
-  if (subject == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(id)));
-  }
-  return Choose(view, *subject, PolicyInForce(objects, *subject), &taken);
+  return RunPolicyOf(id, objects, CompleteView(view, objects));
 }
 
 Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
   Decisions decisions;
-  SourcePorts taken;
-  for (const CommunicatorView& communicator : view.communicators) taken.TakeAll(communicator);
-  for (const CommunicatorView& communicator : view.communicators) {
-    const Object* policy = PolicyInForce(objects, communicator);
-    taken.GiveBack(communicator);
-    auto strategy = Choose(view, communicator, policy, &taken);
-    if (!strategy.ok()) {
-      taken.TakeAll(communicator);
-      decisions.trouble.push_back(strategy.status());
+  const ClusterView complete = CompleteView(view, objects);
+  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(objects, complete);
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    const CommunicatorView& communicator = complete.communicators[i];
+    if (!strategies[i].ok()) {
+      decisions.trouble.push_back(strategies[i].status());
       continue;
     }
-    std::string change = Difference(communicator, communicator.strategy, *strategy);
+    std::string change = Difference(communicator, communicator.strategy, *strategies[i]);
     if (change.empty()) continue;
-    decisions.changed.push_back({communicator.id, communicator.tenant, NameOf(policy),
-                                 *std::move(strategy), std::move(change)});
+    decisions.changed.push_back({communicator.id, communicator.tenant,
+                                 NameOf(PolicyInForce(objects, communicator)),
+                                 *std::move(strategies[i]), std::move(change)});
   }
   return decisions;
 }
@@ -136,8 +110,9 @@ Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
 std::string InForce(const Object& object) {
   switch (object.key.kind) {
     case ObjectKind::kTenant:
-    case ObjectKind::kTopology:
       return "in part";
+    case ObjectKind::kTopology:
+      return NotActedOn(object).empty() ? "yes" : "in part";
     case ObjectKind::kPolicy:
       return IsActedOn(PolicyOf(object)) ? "yes" : "not yet";
   }
@@ -148,21 +123,17 @@ std::string NotActedOn(const Object& object) {
   switch (object.key.kind) {
     case ObjectKind::kTenant:
       return "A Tenant's uids and sockets choose the Policy of its communicators. Its cgroups, "
-             "weight, "
-             "guarantee, cap, priority and quotas are kept and not acted on yet.";
+             "weight, guarantee, cap, priority and quotas are kept and not acted on yet.";
     case ObjectKind::kTopology:
-      return "A Topology's hosts and links are what a Policy may name. Rings follow the positions "
-             "that daemons report, and no flow is placed by it yet.";
+      return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
     case ObjectKind::kPolicy:
       break;
   }
   const PolicySpec& policy = PolicyOf(object);
   if (IsActedOn(policy)) return "";
-  if (policy.policy != kLocalityRingName) {
-    return absl::StrCat("Policy ", policy.policy,
-                        " is kept and not acted on yet; its communicators go by locality_ring.");
-  }
-  return "A Policy for some sizes only is kept and not acted on yet.";
+  if (!policy.sizes.IsAll()) return "A Policy for some sizes only is kept and not acted on yet.";
+  return absl::StrCat("Policy ", policy.policy,
+                      " is kept and not acted on yet; its communicators go by locality_ring.");
 }
 
 }  // namespace mccs

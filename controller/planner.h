@@ -9,16 +9,15 @@
 #include "absl/status/statusor.h"
 #include "controller/cluster_view.h"
 #include "controller/objects/object_set.h"
+#include "controller/run_policies.h"
 
 namespace mccs {
 
 // The strategy for communicator `id` of `view`, by the Policy that `objects` have for it, else by
-// locality_ring as it is. A Policy that is not acted on counts as none. Errors as LocalityRing's.
+// locality_ring as it is. A Policy that is not acted on counts as none. Others run what they run.
+// Errors as RunPolicyOf's (controller/run_policies.h).
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
                                                   CommId id);
-
-// The Policy that ChooseStrategy goes by. Null: none.
-const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
 
 // A communicator that is to get another strategy than its newest one in the view.
 struct Decision {

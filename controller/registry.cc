@@ -1,9 +1,12 @@
 #include "controller/registry.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -36,6 +39,53 @@ void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
   record->proposed.clear();
   record->newest_epoch = std::max(
       {record->newest_epoch, announce.strategy().epoch(), announce.newest_epoch()});
+}
+
+HostView ViewOf(const HostRecord& record) {
+  const agent::Host& host = record.host;
+  HostView view = {.position = {host.position().pod(), host.position().rack(), host.name()},
+                   .gpus = host.gpus_size(),
+                   .ready = record.state == HostState::kReady};
+  for (const agent::Nic& nic : host.nics()) {
+    view.nics.push_back({.name = nic.name(),
+                         .addresses = {nic.addresses().begin(), nic.addresses().end()},
+                         .speed_bps = nic.speed_bps()});
+  }
+  // "10.0.0.1:7400", "[fd00::1]:7400".
+  absl::string_view address = host.peer_endpoint();
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) &&
+      port <= std::numeric_limits<uint16_t>::max()) {
+    view.peer_port = static_cast<uint16_t>(port);
+    address = address.substr(0, colon);
+    if (absl::ConsumePrefix(&address, "[")) absl::ConsumeSuffix(&address, "]");
+    view.peer_address = std::string(address);
+  }
+  return view;
+}
+
+// By host of the communicator: the indices of its ranks' GPUs, ascending, and the lowest rank.
+std::pair<std::vector<std::vector<int>>, std::vector<int>> RanksByHost(
+    const agent::Announce& announced, const std::map<std::string, HostRecord>& hosts) {
+  std::vector<std::vector<int>> gpus(announced.hosts_size());
+  std::vector<int> first_ranks(announced.hosts_size(), std::numeric_limits<int>::max());
+  for (const cluster::Member& member : announced.members()) {
+    const auto& names = announced.hosts();
+    const auto place = std::find(names.begin(), names.end(), member.host()) - names.begin();
+    if (place == names.size()) continue;
+    first_ranks[place] = std::min(first_ranks[place], member.rank());
+    const auto host = hosts.find(member.host());
+    if (host == hosts.end()) continue;
+    for (const agent::Gpu& gpu : host->second.host.gpus()) {
+      if (gpu.bus_id() == member.gpu()) gpus[place].push_back(gpu.index());
+    }
+  }
+  for (std::vector<int>& each : gpus) {
+    std::sort(each.begin(), each.end());
+    each.erase(std::unique(each.begin(), each.end()), each.end());
+  }
+  return {std::move(gpus), std::move(first_ranks)};
 }
 
 }  // namespace
@@ -181,20 +231,18 @@ void Registry::ForgetOrphans(MonotonicNs lost_before) {
 
 ClusterView Registry::View() const {
   ClusterView view;
-  for (const auto& [name, record] : hosts_) {
-    view.hosts.push_back(
-        {.position = {record.host.position().pod(), record.host.position().rack(), name},
-         .gpus = record.host.gpus_size(),
-         .ready = record.state == HostState::kReady});
-  }
+  for (const auto& [name, record] : hosts_) view.hosts.push_back(ViewOf(record));
   std::sort(view.hosts.begin(), view.hosts.end(),
             [](const HostView& a, const HostView& b) { return a.position < b.position; });
   for (const auto& [id, record] : communicators_) {
+    auto [gpus, first_ranks] = RanksByHost(record.announced, hosts_);
     view.communicators.push_back(
         {.id = id,
          .tenant = record.announced.tenant(),
          .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
-         .strategy = record.Newest()});
+         .strategy = record.Newest(),
+         .gpus = std::move(gpus),
+         .first_ranks = std::move(first_ranks)});
   }
   return view;
 }

@@ -59,6 +59,9 @@ class PathSet {
   }
   // out, Fabric, into.
   Path operator[](PathIndex path) const;
+  // The ways between the switches at the ends: the same object for all NICs at these two. Null
+  // where no links lead there.
+  const FabricPaths* fabric() const { return fabric_; }
 
  private:
   ArcId out_, into_;

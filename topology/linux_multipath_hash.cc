@@ -64,11 +64,14 @@ uint32_t LinuxMultipathHash(const FiveTuple& flow, uint32_t fields, uint32_t see
 
 size_t LinuxNextHop(uint32_t hash, size_t next_hops) {
   // The kernel gives the i-th hop all hashes up to 2³¹ (i + 1) / n, rounded, less one.
-  for (size_t i = 0; i < next_hops; ++i) {
-    const uint64_t bound = ((uint64_t{i + 1} << 31) + next_hops / 2) / next_hops;
-    if (hash < bound) return i;
-  }
-  return next_hops - 1;
+  const auto bound = [&](size_t i) {
+    return ((uint64_t{i + 1} << 31) + next_hops / 2) / next_hops;
+  };
+  // Rounding moves a bound by one at most.
+  size_t hop = std::min(static_cast<size_t>(uint64_t{hash} * next_hops >> 31), next_hops - 1);
+  if (hop > 0 && hash < bound(hop - 1)) --hop;
+  if (hop + 1 < next_hops && hash >= bound(hop)) ++hop;
+  return hop;
 }
 
 }  // namespace mccs

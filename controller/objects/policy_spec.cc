@@ -27,6 +27,7 @@ constexpr NameList kNameLists[] = {
     {"favoured", &PolicyParameters::favoured},
 };
 constexpr char kSourcePorts[] = "source_ports";
+constexpr char kPortSeed[] = "port_seed";
 
 // Which policy knows which parameters; those in `needed` must be there.
 struct KnownPolicy {
@@ -37,9 +38,12 @@ struct KnownPolicy {
 
 const std::vector<KnownPolicy>& KnownPolicies() {
   static const auto& known = *new std::vector<KnownPolicy>{
-      {"locality_ring", {kSourcePorts, "order"}, {}},
-      {"fair_flow", {kSourcePorts, "avoid_links"}, {}},
-      {"priority_flow", {kSourcePorts, "favoured", "reserved_links"}, {"favoured"}},
+      {"locality_ring", {kSourcePorts, kPortSeed, "order"}, {}},
+      {"rank_order", {kSourcePorts, kPortSeed}, {}},
+      {"fair_flow", {kSourcePorts, "order", "avoid_links"}, {}},
+      {"priority_flow",
+       {kSourcePorts, "order", "avoid_links", "favoured", "reserved_links"},
+       {"favoured"}},
       {"time_windows", {"favoured"}, {"favoured"}},
       {"shares", {}, {}},
   };
@@ -91,12 +95,15 @@ void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReade
 PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   PolicyParameters parameters;
   parameters.source_ports = ReadSourcePorts(&yaml);
+  uint64_t seed = 0;
+  yaml.Field(kPortSeed, &seed);
+  if (yaml.Has(kPortSeed)) parameters.port_seed = seed;
   for (const NameList& list : kNameLists) {
     parameters.*list.names = ReadUniqueList(&yaml, list.key);
   }
   const KnownPolicy* known = FindPolicy(policy);
   if (known == nullptr) return parameters;  // Told already.
-  std::vector<std::string> keys = {kSourcePorts};
+  std::vector<std::string> keys = {kSourcePorts, kPortSeed};
   for (const NameList& list : kNameLists) keys.push_back(list.key);
   for (const std::string& key : keys) {
     if (yaml.Has(key) && !Contains(known->parameters, key)) RefuseParameter(*known, key, &yaml);
@@ -190,6 +197,8 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
            << "first" << YAML::Value << spec.parameters.source_ports->first << YAML::Key << "last"
            << YAML::Value << spec.parameters.source_ports->last << YAML::EndMap;
     }
+    if (spec.parameters.port_seed)
+      *out << YAML::Key << kPortSeed << YAML::Value << *spec.parameters.port_seed;
     for (const NameList& names : kNameLists) list(names.key, spec.parameters.*names.names);
     *out << YAML::EndMap;
   }

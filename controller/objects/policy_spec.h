@@ -53,7 +53,9 @@ struct SourcePortLimits {
 // Of all policies; each knows some of them (see PolicyParameterNames).
 struct PolicyParameters {
   std::optional<SourcePortLimits> source_ports;  // of its lanes, both ends included
-  std::vector<std::string> order;                // hosts: the ring takes these first, in this order
+  // Draw the ports at random, with this seed, whatever other lanes have.
+  std::optional<uint64_t> port_seed;
+  std::vector<std::string> order;           // hosts: the ring takes these first, in this order
   std::vector<std::string> avoid_links;     // no flow is placed there while there is another path
   std::vector<std::string> reserved_links;  // for the favoured tenants alone
   std::vector<std::string> favoured;        // tenants

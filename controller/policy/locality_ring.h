@@ -11,31 +11,25 @@
 
 #include "absl/status/statusor.h"
 #include "controller/cluster_view.h"
-#include "controller/policy/source_ports.h"
+#include "controller/policy/fabric.h"
+#include "controller/policy/ring_ports.h"
 
 namespace mccs {
 
 struct LocalityRingOptions {
-  PortRange ports;
+  RingPortOptions ports = {};
   // Hosts that every ring takes first, in this order; the others follow in locality order.
-  std::vector<std::string> order;
+  std::vector<std::string> order = {};
 };
 
 inline constexpr char kLocalityRingName[] = "locality_ring";
 
-// The strategy for `subject`, of `view`: channels, lane shape and skew as they are now, rings in
-// locality order (but for options.order), epoch one higher. A host that `view` does not know counts
-// as one without pod and rack.
-//
-// Source ports: free are those that no lane has (`taken`: of all other communicators, and then of
-// this one too), as long as the range has such a port; in a cluster with more lanes than ports
-// those that no lane from the same host has; and at the very least those that none between the same
-// two hosts has. The last makes the flows distinct; the first also serves hosts that share one
-// address, as in a lab on one machine. A lane that stays keeps its port if that is as free as any.
-// Other ports follow from (communicator, channel, lane) by a hash, from which the next free one is
-// taken.
-// kResourceExhausted: more lanes between two hosts than ports; `taken` is as it was.
-absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view,
+// The strategy for `subject`, of `view`: lane shape and skew as they are now, rings in locality
+// order (but for options.order), NICs by controller/policy/channel_nics.h, source ports by
+// controller/policy/ring_ports.h, epoch one higher. A host that `view` does not know counts as one
+// without pod and rack. `fabrics` are the view's; `taken` has the ports of all other communicators,
+// and then those of this one too. Errors as GivePorts.
+absl::StatusOr<strategy::Strategy> LocalityRing(const ClusterView& view, const Fabrics& fabrics,
                                                 const CommunicatorView& subject,
                                                 const LocalityRingOptions& options,
                                                 SourcePorts* taken);

@@ -3,8 +3,18 @@
 namespace mccs {
 namespace {
 
-template <typename Key>
-void CountOne(std::map<Key, int>* counts, const Key& key, int by) {
+// The part of a range that is enough of it.
+constexpr uint32_t kOneOf = 64;
+
+uint64_t Key(SourcePorts::HostNumber from, uint16_t port) {
+  return uint64_t{from.value()} << 16 | port;
+}
+
+uint64_t Key(const SourcePorts::Ends& ends, uint16_t port) {
+  return uint64_t{ends.from.value()} << 40 | uint64_t{ends.to.value()} << 16 | port;
+}
+
+void CountOne(absl::flat_hash_map<uint64_t, int>* counts, uint64_t key, int by) {
   const auto entry = counts->try_emplace(key, 0).first;
   entry->second += by;
   if (entry->second == 0) counts->erase(entry);
@@ -12,42 +22,81 @@ void CountOne(std::map<Key, int>* counts, const Key& key, int by) {
 
 }  // namespace
 
-void SourcePorts::Count(uint16_t port, const std::string& from, const std::string& to, int by) {
-  CountOne(&anywhere_, port, by);
-  CountOne(&from_host_, {from, port}, by);
-  CountOne(&between_, {from, to, port}, by);
+SourcePorts::HostNumber SourcePorts::Number(const std::string& host) {
+  return numbers_.try_emplace(host, HostNumber(static_cast<uint32_t>(numbers_.size())))
+      .first->second;
+}
+
+SourcePorts::Ends SourcePorts::Between(const std::string& from, const std::string& to) {
+  const HostNumber first = Number(from);
+  return {first, Number(to)};
+}
+
+void SourcePorts::Count(uint16_t port, const Ends& ends, int by) {
+  const bool was_free = anywhere_[port] == 0;
+  anywhere_[port] += by;
+  if (was_free) ++used_[port / kBlock];
+  if (anywhere_[port] == 0) --used_[port / kBlock];
+  CountOne(&from_host_, Key(ends.from, port), by);
+  CountOne(&between_, Key(ends, port), by);
 }
 
 void SourcePorts::Count(const CommunicatorView& communicator, int by) {
   const int hosts = static_cast<int>(communicator.hosts.size());
+  const auto count = [&](int from, int to, uint32_t port) {
+    if (port == 0 || from < 0 || from >= hosts || to < 0 || to >= hosts) return;
+    Count(static_cast<uint16_t>(port), Between(communicator.hosts[from], communicator.hosts[to]),
+          by);
+  };
   for (const strategy::ChannelStrategy& channel : communicator.strategy.channels()) {
-    for (int i = 0; i < channel.source_ports_size() && i < channel.ring_size(); ++i) {
-      const int from = channel.ring(i);
-      const int to = channel.ring((i + 1) % channel.ring_size());
-      if (channel.source_ports(i) == 0 || from < 0 || from >= hosts || to < 0 || to >= hosts)
-        continue;
-      Count(static_cast<uint16_t>(channel.source_ports(i)), communicator.hosts[from],
-            communicator.hosts[to], by);
-    }
+    for (int i = 0; i < channel.source_ports_size() && i < channel.ring_size(); ++i)
+      count(channel.ring(i), channel.ring((i + 1) % channel.ring_size()), channel.source_ports(i));
+    for (const strategy::LanePort& lane : channel.other_lanes())
+      count(lane.from(), lane.to(), lane.source_port());
   }
 }
 
+bool SourcePorts::TakeBetween(uint16_t port, const Ends& ends) {
+  if (between_.contains(Key(ends, port))) return false;
+  Count(port, ends, 1);
+  return true;
+}
+
+bool SourcePorts::EnoughFree(const PortRange& range) const {
+  const uint32_t enough = (range.last - range.first + kOneOf) / kOneOf;  // rounded up
+  uint32_t found = 0, port = range.first;
+  while (port <= range.last && found < enough) {
+    if (port % kBlock == 0 && used_[port / kBlock] == kBlock) {
+      port += kBlock;
+    } else if (anywhere_[port++] == 0) {
+      ++found;
+    }
+  }
+  return found >= enough;
+}
+
+std::optional<uint16_t> SourcePorts::Choose(
+    const PortRange& range, const Ends& ends,
+    absl::FunctionRef<std::optional<uint16_t>(IsFree)> search) {
+  std::optional<uint16_t> port;
+  if (EnoughFree(range)) port = search([&](uint16_t p) { return anywhere_[p] == 0; });
+  if (!port) port = search([&](uint16_t p) { return !from_host_.contains(Key(ends.from, p)); });
+  if (!port) port = search([&](uint16_t p) { return !between_.contains(Key(ends, p)); });
+  if (port) Count(*port, ends, 1);
+  return port;
+}
+
 std::optional<uint16_t> SourcePorts::Choose(const PortRange& range, uint16_t now, uint64_t hash,
-                                            const std::string& from, const std::string& to) {
+                                            const Ends& ends) {
   const uint32_t count = range.last - range.first + 1u;
-  const auto search = [&](auto is_free) -> std::optional<uint16_t> {
+  return Choose(range, ends, [&](IsFree is_free) -> std::optional<uint16_t> {
     if (range.Contains(now) && is_free(now)) return now;
     for (uint32_t i = 0; i < count; ++i) {
       const auto port = static_cast<uint16_t>(range.first + (hash + i) % count);
       if (is_free(port)) return port;
     }
     return std::nullopt;
-  };
-  std::optional<uint16_t> port = search([&](uint16_t p) { return !anywhere_.contains(p); });
-  if (!port) port = search([&](uint16_t p) { return !from_host_.contains({from, p}); });
-  if (!port) port = search([&](uint16_t p) { return !between_.contains({from, to, p}); });
-  if (port) Count(*port, from, to, 1);
-  return port;
+  });
 }
 
 }  // namespace mccs

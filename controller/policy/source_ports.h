@@ -3,11 +3,13 @@
 #define MCCS_CONTROLLER_POLICY_SOURCE_PORTS_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "base/ids.h"
 #include "controller/cluster_view.h"
 
 namespace mccs {
@@ -23,24 +25,52 @@ struct PortRange {
 
 class SourcePorts {
  public:
+  // A host, for one SourcePorts.
+  using HostNumber = StrongInt<struct HostNumberTag, uint32_t>;
+  // Two hosts that a lane leads from and to.
+  struct Ends {
+    HostNumber from, to;
+  };
+  Ends Between(const std::string& from, const std::string& to);
+
   // Takes all ports of `communicator`'s strategy, or gives them back. REQUIRES of the latter:
   // taken.
   void TakeAll(const CommunicatorView& communicator) { Count(communicator, 1); }
   void GiveBack(const CommunicatorView& communicator) { Count(communicator, -1); }
+  void GiveBack(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
 
-  // A free port of `range` for a lane, and takes it: `now` where none is better, else the first
-  // from `hash` on. Nothing: every port is taken between these hosts.
+  // Takes `port` unless a lane between the same two hosts has it.
+  bool TakeBetween(uint16_t port, const Ends& ends);
+
+  // A free port for a lane, and takes it. `search` is given a test for "free", with which it finds
+  // a port or nothing: first "no lane has it" (hosts may share one address, as in a lab on one
+  // machine; not where hardly any such port is left, for looking takes time), then "none that
+  // leaves from this host", then "none between these hosts", which is what makes flows distinct.
+  // Nothing: it never found one. It looks within `range`.
+  using IsFree = absl::FunctionRef<bool(uint16_t)>;
+  std::optional<uint16_t> Choose(const PortRange& range, const Ends& ends,
+                                 absl::FunctionRef<std::optional<uint16_t>(IsFree)> search);
+  // `now` where none is better, else the first one from a place on that `hash` picks.
   std::optional<uint16_t> Choose(const PortRange& range, uint16_t now, uint64_t hash,
-                                 const std::string& from, const std::string& to);
+                                 const Ends& ends);
 
  private:
-  void Count(const CommunicatorView& communicator, int by);
-  void Count(uint16_t port, const std::string& from, const std::string& to, int by);
+  using Counts = absl::flat_hash_map<uint64_t, int>;
 
+  HostNumber Number(const std::string& host);
+  // Whether enough ports of `range` are left that no lane has.
+  bool EnoughFree(const PortRange& range) const;
+  void Count(const CommunicatorView& communicator, int by);
+  void Count(uint16_t port, const Ends& ends, int by);
+
+  absl::flat_hash_map<std::string, HostNumber> numbers_;
   // How many lanes have it.
-  std::map<uint16_t, int> anywhere_;
-  std::map<std::tuple<std::string, uint16_t>, int> from_host_;
-  std::map<std::tuple<std::string, std::string, uint16_t>, int> between_;
+  std::vector<int> anywhere_ = std::vector<int>(1 << 16);  // by port
+  // Ports that some lane has, by block of kBlock ports.
+  static constexpr uint32_t kBlock = 64;
+  std::vector<uint32_t> used_ = std::vector<uint32_t>((1 << 16) / kBlock);
+  Counts from_host_;
+  Counts between_;
 };
 
 }  // namespace mccs

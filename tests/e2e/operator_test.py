@@ -134,7 +134,8 @@ class Objects(unittest.TestCase):
         self.assertIn("no Topology has a link 'leaf0-spine1'", self.refused("apply", "--dry-run", "-f", policies))
         self.run_ok("apply", "-f", testbed)
         self.assertIn("policy/production-first would be created", self.run_ok("apply", "--dry-run", "-f", policies))
-        self.assertIn("Policy priority_flow is kept and not acted on yet", self.run_ok("apply", "-f", policies))
+        self.run_ok("apply", "-f", policies)
+        self.assertRegex(self.run_ok("get", "policies"), r"production-first +priority_flow .* yes")
 
     def test_a_refusal_names_object_field_and_line_and_changes_nothing(self):
         self.run_ok("apply", "-f", "-", text=tenant())

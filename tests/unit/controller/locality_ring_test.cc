@@ -45,7 +45,7 @@ absl::StatusOr<strategy::Strategy> RingFor(const ClusterView& view, CommId id,
       taken.TakeAll(communicator);
     }
   }
-  return LocalityRing(view, *subject, options, &taken);
+  return LocalityRing(view, Fabrics(view), *subject, options, &taken);
 }
 
 TEST(LocalityRing, TakesTheHostsRackByRack) {
@@ -138,7 +138,7 @@ TEST(LocalityRing, HostsThatAreNamedComeFirstAndTheOthersFollowInLocalityOrder) 
 TEST(LocalityRing, WithFewPortsFlowsBetweenTwoHostsStayDistinct) {
   ClusterView view;
   LocalityRingOptions two;
-  two.ports = {.first = 61000, .last = 61001};
+  two.ports.ports = {.first = 61000, .last = 61001};
   // Four lanes, two ports: one port serves two lanes, but never two from the same host.
   view.communicators.push_back(Communicator(CommId(1), {"a", "b"}, 2));
   const auto strategy = RingFor(view, CommId(1), two);
@@ -158,7 +158,7 @@ TEST(LocalityRing, WhatRunsIsChosenAgainPortForPort) {
   for (const uint16_t last : {61001, 61003, 65535}) {
     ClusterView view;
     LocalityRingOptions options;
-    options.ports = {.first = 61000, .last = last};
+    options.ports.ports = {.first = 61000, .last = last};
     for (uint64_t id = 1; id <= 4; ++id) {
       const std::vector<std::string> hosts = {absl::StrCat("a", id % 2), absl::StrCat("b", id % 2),
                                               absl::StrCat("c", id % 2)};
@@ -178,7 +178,7 @@ TEST(LocalityRing, WhatRunsIsChosenAgainPortForPort) {
 TEST(LocalityRing, MoreLanesBetweenTwoHostsThanPortsIsToldWithTheHosts) {
   const ClusterView view{.hosts = {}, .communicators = {Communicator(kId, {"a", "b"}, 3)}};
   LocalityRingOptions two;
-  two.ports = {.first = 61000, .last = 61001};
+  two.ports.ports = {.first = 61000, .last = 61001};
   const absl::Status status = RingFor(view, kId, two).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("from a to b"));

@@ -125,17 +125,18 @@ TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
 TEST_F(PlannerTest, WhatIsNotActedOnCountsAsNoneAndIsSaid) {
   const ObjectSet before = After({}, kBase);
   Settle(before);
-  const ObjectSet after =
-      After(before, Together({PolicyDocument("flow", "  policy: fair_flow\n"),
-                              PolicyDocument("sizes",
-                                             "  policy: locality_ring\n"
-                                             "  for: {tenants: [a], sizes: {from: 1MiB}}\n")}));
+  const ObjectSet after = After(
+      before,
+      Together({PolicyDocument("flow", "  policy: time_windows\n  parameters: {favoured: [a]}\n"),
+                PolicyDocument("sizes",
+                               "  policy: locality_ring\n"
+                               "  for: {tenants: [a], sizes: {from: 1MiB}}\n")}));
   EXPECT_TRUE(Decide(after, view_).changed.empty());
   const Object& flow = *after.Find({ObjectKind::kPolicy, "flow"});
   EXPECT_EQ(InForce(flow), "not yet");
   EXPECT_EQ(
       NotActedOn(flow),
-      "Policy fair_flow is kept and not acted on yet; its communicators go by locality_ring.");
+      "Policy time_windows is kept and not acted on yet; its communicators go by locality_ring.");
   EXPECT_EQ(NotActedOn(*after.Find({ObjectKind::kPolicy, "sizes"})),
             "A Policy for some sizes only is kept and not acted on yet.");
   EXPECT_EQ(InForce(*after.Find({ObjectKind::kTenant, "a"})), "in part");

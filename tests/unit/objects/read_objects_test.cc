@@ -92,7 +92,7 @@ TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
            PolicyDocument("default", "  policy: shares\n"),
            PolicyDocument("small",
                           "  policy: locality_ring\n"
-                          "  parameters: {order: [h1, h0]}\n"
+                          "  parameters: {order: [h1, h0], port_seed: 18446744073709551615}\n"
                           "  for: {communicators: ['0000000000000001'], "
                           "sizes: {below: 1MiB}}\n"),
            PolicyDocument("large",
@@ -187,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"unknown", PolicyDocument("p", "  policy: fair_flo\n"),
                 "a.yaml:6:11: there is no policy 'fair_flo'; did you mean 'fair_flow'?"},
         Refused{"strange", PolicyDocument("p", "  policy: x\n"),
-                "there is no policy 'x'; there are: locality_ring, fair_flow, priority_flow, "
+                "there is no policy 'x'; there are: locality_ring, rank_order, fair_flow, "
+                "priority_flow, "
                 "time_windows, shares"},
         Refused{"foreign_parameter",
                 PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),

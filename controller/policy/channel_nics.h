@@ -1,0 +1,31 @@
+// Which NIC of each host a channel uses.
+#ifndef MCCS_CONTROLLER_POLICY_CHANNEL_NICS_H_
+#define MCCS_CONTROLLER_POLICY_CHANNEL_NICS_H_
+
+#include <span>
+#include <vector>
+
+#include "controller/cluster_view.h"
+#include "controller/policy/fabric.h"
+
+namespace mccs {
+
+// The same limit as the daemons have.
+inline constexpr int kMaxChannelsOfStrategy = 32;
+
+// By channel, then by position of the host in `communicator.hosts`.
+using ChannelNics = std::vector<std::vector<LaneNic>>;
+
+// On each host the NICs that are near the communicator's GPUs there, in the order of the GPUs, each
+// once (all of the host, if its GPUs are not known or none of them is near a NIC): channel c takes
+// the c-th of them, counted around. There are as many channels as the communicator has now, or as
+// many as the host with most such NICs has, if these are more.
+// Empty: there is a host of which no NIC is known, or the addresses of a channel are of two
+// families. Then lanes use what the daemons use without being told.
+// `hosts` is by the same positions; null where no Topology has the host.
+ChannelNics ChooseNics(const CommunicatorView& communicator,
+                       std::span<const FabricHost* const> hosts);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_POLICY_CHANNEL_NICS_H_

@@ -1,0 +1,33 @@
+// Policy: rings in locality order, and each flow on the path where it asks least for what is not
+// there, tenant by tenant (source: fair flow assignment, FFA, in "MCCS", SIGCOMM 2024, policy 2;
+// what is different here stands in controller/policy/placement.h).
+#ifndef MCCS_CONTROLLER_POLICY_FAIR_FLOW_H_
+#define MCCS_CONTROLLER_POLICY_FAIR_FLOW_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/cluster_view.h"
+#include "controller/policy/fabric.h"
+#include "controller/policy/flow_planner.h"
+
+namespace mccs {
+
+inline constexpr char kFairFlowName[] = "fair_flow";
+
+struct FairFlowOptions {
+  FlowOptions flows = {};
+  std::vector<std::string> order = {};  // hosts that every ring takes first
+  std::string origin = kFairFlowName;
+};
+
+// Has `planner` place the lanes of `communicator`, of `view`, with those of others. Errors as
+// FlowPlanner::Add.
+absl::Status AddFairFlow(const ClusterView& view, const Fabrics& fabrics,
+                         const CommunicatorView& communicator, const FairFlowOptions& options,
+                         FlowPlanner* planner);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_POLICY_FAIR_FLOW_H_

@@ -1,0 +1,215 @@
+#include "controller/policy/placement.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace mccs {
+namespace {
+
+// Rounds in which flows move. Each but the last lowers what is asked for too much; a few do.
+constexpr int kMaxRounds = 16;
+// Part of its demand by which a flow must be better off elsewhere. Demands are whole parts of a
+// NIC, and their differences simple fractions of each other: this is none, so that rounding decides
+// nothing.
+constexpr double kWorthMoving = 0.23;
+// Differences below this part of a demand are rounding errors.
+constexpr double kRounding = 1e-6;
+
+struct Cost {
+  double excess = 0;
+  double load = 0;
+};
+
+class Placing {
+ public:
+  Placing(std::span<const double> capacity, std::span<PlacedFlow> flows)
+      : capacity_(capacity), flows_(flows), load_(capacity.size()) {}
+
+  size_t Run() {
+    FindDemands();
+    std::vector<std::optional<PathIndex>> before;
+    for (PlacedFlow& flow : flows_) {
+      before.push_back(flow.path);
+      if (!flow.fixed && flow.path && !MayTake(flow, *flow.path)) flow.path.reset();
+    }
+    for (size_t f = 0; f < flows_.size(); ++f) Load(f, 1);
+    for (const bool last : {false, true}) {
+      for (size_t f = 0; f < flows_.size(); ++f) {
+        PlacedFlow& flow = flows_[f];
+        if (flow.fixed || flow.path || flow.last != last) continue;
+        flow.path = Best(f).first;
+        Load(f, 1);
+      }
+    }
+    FindWays();
+    for (int round = 0; round < kMaxRounds && MoveSome(); ++round) {
+    }
+    size_t moved = 0;
+    for (size_t f = 0; f < flows_.size(); ++f) {
+      if (before[f] && before[f] != flows_[f].path) ++moved;
+    }
+    return moved;
+  }
+
+ private:
+  static bool MayTake(const PlacedFlow& flow, PathIndex path) {
+    if (path.value() >= flow.paths.size()) return false;
+    return flow.allowed == nullptr ||
+           std::binary_search(flow.allowed->begin(), flow.allowed->end(), path);
+  }
+
+  void FindDemands() {
+    std::vector<int> users(capacity_.size());
+    for (const PlacedFlow& flow : flows_) {
+      ++users[flow.paths.out().value()];
+      ++users[flow.paths.into().value()];
+    }
+    std::vector<double> part(capacity_.size());
+    for (size_t arc = 0; arc < part.size(); ++arc) {
+      if (users[arc] > 0) part[arc] = capacity_[arc] / users[arc];
+    }
+    demand_.reserve(flows_.size());
+    for (const PlacedFlow& flow : flows_) {
+      demand_.push_back(std::min(part[flow.paths.out().value()], part[flow.paths.into().value()]));
+    }
+  }
+
+  void Load(size_t f, double sign) {
+    const PlacedFlow& flow = flows_[f];
+    if (flow.path) {
+      for (const ArcId arc : flow.paths.Fabric(*flow.path)) load_[arc.value()] += sign * demand_[f];
+    } else if (flow.fixed) {
+      const double part = sign * demand_[f] / flow.paths.size();
+      for (int32_t p = 0; p < flow.paths.size(); ++p) {
+        for (const ArcId arc : flow.paths.Fabric(PathIndex(p))) load_[arc.value()] += part;
+      }
+    }
+  }
+
+  // Of a flow where it is.
+  double ExcessNow(const PlacedFlow& flow) const {
+    double excess = 0;
+    for (const ArcId arc : flow.paths.Fabric(*flow.path))
+      excess += std::max(0.0, load_[arc.value()] - capacity_[arc.value()]);
+    return excess;
+  }
+
+  // Of the flow on this path, where it does not count now.
+  Cost CostOf(size_t f, PathIndex path) const {
+    Cost cost;
+    for (const ArcId arc : flows_[f].paths.Fabric(path)) {
+      const double load = load_[arc.value()] + demand_[f];
+      cost.excess += std::max(0.0, load - capacity_[arc.value()]);
+      cost.load += load;
+    }
+    return cost;
+  }
+
+  std::pair<PathIndex, Cost> Best(size_t f) const {
+    const PlacedFlow& flow = flows_[f];
+    const double rounding = kRounding * demand_[f];
+    std::optional<PathIndex> best;
+    Cost least;
+    const auto look = [&](PathIndex path) {
+      const Cost cost = CostOf(f, path);
+      const double excess = cost.excess - least.excess, load = cost.load - least.load;
+      const bool better = excess < -rounding || (excess <= rounding && load < -rounding);
+      if (best && !better) return;
+      best = path;
+      least = cost;
+    };
+    if (flow.allowed != nullptr) {
+      for (const PathIndex path : *flow.allowed) look(path);
+    } else {
+      for (int32_t p = 0; p < flow.paths.size(); ++p) look(PathIndex(p));
+    }
+    return {*best, least};
+  }
+
+  // By how much the sum of squares grows if the flow, which is nowhere now, takes `path`.
+  double SquaresWith(size_t f, PathIndex path) const {
+    double sum = 0;
+    for (const ArcId arc : flows_[f].paths.Fabric(path)) {
+      const double excess = load_[arc.value()] - capacity_[arc.value()];
+      const double before = std::max(0.0, excess), after = std::max(0.0, excess + demand_[f]);
+      sum += (after - before) * (after + before);
+    }
+    return sum;
+  }
+
+  // Which flows might be better off elsewhere is foretold for all between the same switches at
+  // once: on any path that has no link in common with its own a flow has at least the path's
+  // surplus, the sum of load − capacity, and its own demand on each link.
+  struct Ways {
+    const FabricPaths* fabric;
+    bool disjoint;  // no two paths have a link in common
+    double least_surplus = 0;
+  };
+
+  void FindWays() {
+    absl::flat_hash_map<const FabricPaths*, int32_t> numbers;
+    for (const PlacedFlow& flow : flows_) {
+      const FabricPaths* fabric = flow.paths.fabric();
+      const auto [entry, is_new] = numbers.try_emplace(fabric, static_cast<int32_t>(ways_.size()));
+      ways_of_.push_back(entry->second);
+      if (!is_new) continue;
+      const absl::flat_hash_set<ArcId> distinct(fabric->arcs.begin(), fabric->arcs.end());
+      ways_.push_back({fabric, distinct.size() == fabric->arcs.size()});
+    }
+  }
+
+  void FindSurplus() {
+    for (Ways& ways : ways_) {
+      ways.least_surplus = std::numeric_limits<double>::infinity();
+      auto arc = ways.fabric->arcs.begin();
+      for (int32_t p = 0; p < ways.fabric->count; ++p) {
+        double surplus = 0;
+        for (int32_t i = 0; i < ways.fabric->hops; ++i, ++arc)
+          surplus += load_[arc->value()] - capacity_[arc->value()];
+        ways.least_surplus = std::min(ways.least_surplus, surplus);
+      }
+    }
+  }
+
+  bool MoveSome() {
+    bool moved = false;
+    FindSurplus();
+    for (size_t f = 0; f < flows_.size(); ++f) {
+      PlacedFlow& flow = flows_[f];
+      if (flow.fixed || flow.paths.size() == 1) continue;
+      const double worth = kWorthMoving * demand_[f];
+      const double now = ExcessNow(flow);
+      if (now <= worth) continue;
+      const Ways& ways = ways_[ways_of_[f]];
+      const double elsewhere = ways.least_surplus + demand_[f] * ways.fabric->hops;
+      if (ways.disjoint && elsewhere >= now - worth) continue;
+      Load(f, -1);
+      const auto [path, cost] = Best(f);
+      if (cost.excess < now - worth &&
+          SquaresWith(f, path) < SquaresWith(f, *flow.path) - worth * worth) {
+        flow.path = path;
+        moved = true;
+      }
+      Load(f, 1);
+    }
+    return moved;
+  }
+
+  const std::span<const double> capacity_;
+  const std::span<PlacedFlow> flows_;
+  std::vector<double> demand_;    // by flow
+  std::vector<int32_t> ways_of_;  // by flow: its place in ways_
+  std::vector<Ways> ways_;
+  std::vector<double> load_;  // by arc; NICs are on all paths of a flow and do not count
+};
+
+}  // namespace
+
+size_t PlaceFlows(std::span<const double> capacity_bps, std::span<PlacedFlow> flows) {
+  return Placing(capacity_bps, flows).Run();
+}
+
+}  // namespace mccs

@@ -1,0 +1,19 @@
+#include "controller/policy/rank_order.h"
+
+#include "base/status_macros.h"
+#include "controller/policy/flow.h"
+#include "controller/policy/ring_order.h"
+#include "controller/policy/strategy_frame.h"
+
+namespace mccs {
+
+absl::StatusOr<strategy::Strategy> RankOrder(const Fabrics& fabrics,
+                                             const CommunicatorView& subject,
+                                             const RingPortOptions& ports, SourcePorts* taken) {
+  strategy::Strategy strategy =
+      FrameOf(subject, RankRingOrder(subject), HostsOf(fabrics, subject), kRankOrderName);
+  MCCS_RETURN_IF_ERROR(GivePorts(subject, ports, taken, &strategy));
+  return strategy;
+}
+
+}  // namespace mccs

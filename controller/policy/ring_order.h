@@ -1,0 +1,24 @@
+// The order of hosts around a communicator's rings.
+#ifndef MCCS_CONTROLLER_POLICY_RING_ORDER_H_
+#define MCCS_CONTROLLER_POLICY_RING_ORDER_H_
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "controller/cluster_view.h"
+
+namespace mccs {
+
+// Locality order (topology/locality.h), but for hosts that `first` names: they come before the
+// others, in its order. A host that `view` does not know counts as one without pod and rack.
+std::vector<HostIndex> LocalityRingOrder(const ClusterView& view,
+                                         const CommunicatorView& communicator,
+                                         const std::vector<std::string>& first = {});
+
+// By the lowest rank on each host; as they stand, if the ranks are not known.
+std::vector<HostIndex> RankRingOrder(const CommunicatorView& communicator);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_POLICY_RING_ORDER_H_

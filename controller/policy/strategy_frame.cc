@@ -1,0 +1,31 @@
+#include "controller/policy/strategy_frame.h"
+
+#include <algorithm>
+
+#include "controller/policy/channel_nics.h"
+
+namespace mccs {
+
+strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
+                           std::span<const FabricHost* const> hosts, const std::string& origin) {
+  strategy::Strategy frame = communicator.strategy;
+  frame.set_epoch(frame.epoch() + 1);
+  frame.set_origin(origin);
+  const bool alone = ring.size() < 2;
+  const ChannelNics nics = alone ? ChannelNics() : ChooseNics(communicator, hosts);
+  const int channels = nics.empty() ? frame.channels_size() : static_cast<int>(nics.size());
+  frame.clear_channels();
+  for (int c = 0; c < channels; ++c) {
+    strategy::ChannelStrategy* channel = frame.add_channels();
+    for (const HostIndex host : ring) channel->add_ring(host.value());
+    if (nics.empty()) continue;
+    const bool as_ever = std::all_of(ring.begin(), ring.end(), [&](HostIndex host) {
+      return nics[c][host.value()].address == hosts[host.value()]->own_address;
+    });
+    if (as_ever) continue;
+    for (const HostIndex host : ring) channel->add_addresses(nics[c][host.value()].address);
+  }
+  return frame;
+}
+
+}  // namespace mccs
