@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "base/state_directory.h"
 #include "base/status_macros.h"
 #include "base/yaml_config.h"
+#include "emulation/include/mccs_emulation_pci.h"
 #include "service/agent/agent.h"
 #include "service/config.h"
 #include "service/daemon.h"
@@ -50,6 +52,16 @@ int WorkersFor(const Config& config) {
 std::string AddressFor(const Endpoint& listen, const HostInventory& inventory) {
   if (listen.host != "0.0.0.0" && listen.host != "::") return listen.host;
   return inventory.nics.empty() ? "127.0.0.1" : inventory.nics.front().addresses.front();
+}
+
+// The GPUs of this daemon's host are emulated, and so are their places on the bus.
+void NameGpus(HostInventory* inventory) {
+  for (GpuInfo& gpu : inventory->gpus) {
+    char bus_id[32];
+    snprintf(bus_id, sizeof(bus_id), MCCS_EMULATION_PCI_FORMAT,
+             MCCS_EMULATION_PCI_DOMAIN(gpu.index), MCCS_EMULATION_PCI_BUS(gpu.index));
+    gpu.bus_id = bus_id;
+  }
 }
 
 // `agent` may be null. LIFETIME: it outlives the server.
@@ -88,7 +100,7 @@ absl::Status Serve(const Config& config, Log& log) {
   StreamTransport transport;
   CpuDevice device({.workers = WorkersFor(config)}, std::make_unique<EmulationImporter>());
 
-  MCCS_ASSIGN_OR_RETURN(const HostInventory inventory,
+  MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
   MCCS_ASSIGN_OR_RETURN(const Endpoint listen, ParseEndpoint(config.listen));
   DaemonOptions options{.position = {.pod = config.pod, .rack = config.rack, .host = config.host},
@@ -126,6 +138,8 @@ absl::Status Serve(const Config& config, Log& log) {
            .device = &device,
            .controller = agent != nullptr ? static_cast<ControllerLink*>(agent.get()) : &nobody},
           options));
+  NameGpus(&inventory);
+  KeepAddressesAt(listen.host, &inventory);
   if (agent != nullptr) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,

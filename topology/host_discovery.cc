@@ -92,4 +92,14 @@ absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options) 
   return host;
 }
 
+void KeepAddressesAt(const std::string& listen, HostInventory* host) {
+  if (listen == "::") return;
+  for (NicInfo& nic : host->nics) {
+    std::erase_if(nic.addresses, [&](const std::string& address) {
+      const bool ipv6 = address.find(':') != std::string::npos;
+      return listen == "0.0.0.0" ? ipv6 : address != listen;
+    });
+  }
+}
+
 }  // namespace mccs

@@ -39,6 +39,10 @@ struct HostDiscoveryOptions {
 // THREAD: any. Blocks for system calls only.
 absl::StatusOr<HostInventory> DiscoverHost(const HostDiscoveryOptions& options);
 
+// Leaves NICs only the addresses at which streams arrive at one who listens at `listen`: numeric;
+// the wildcard of a family stands for all addresses ("::" for both families).
+void KeepAddressesAt(const std::string& listen, HostInventory* host);
+
 }  // namespace mccs
 
 #endif  // MCCS_TOPOLOGY_HOST_DISCOVERY_H_

@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "emulation/include/mccs_emulation_pci.h"
+
 namespace mccs::emulation {
 namespace {
 
@@ -16,8 +18,6 @@ uint64_t Fnv1a(const std::string& text, uint64_t seed) {
   for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
   return hash ^ (hash >> 29);
 }
-
-constexpr int kGpusPerPciDomain = 14;  // buses 0x10, 0x20, … 0xe0
 
 std::optional<size_t> FindByUuid(const std::vector<GpuIdentity>& gpus, const std::string& prefix) {
   std::optional<size_t> found;
@@ -61,7 +61,7 @@ std::string GpuIdentity::UuidText() const {
 
 std::string GpuIdentity::PciAddress() const {
   char text[32];
-  snprintf(text, sizeof(text), "%04x:%02x:00.0", pci_domain, pci_bus);
+  snprintf(text, sizeof(text), MCCS_EMULATION_PCI_FORMAT, pci_domain, pci_bus);
   return text;
 }
 
@@ -74,8 +74,8 @@ GpuIdentity IdentifyGpu(const std::string& host, int physical) {
   memcpy(gpu.uuid.data(), halves, sizeof(halves));
   gpu.uuid[6] = (gpu.uuid[6] & 0x0f) | 0x40;  // marks of a UUID of version 4, as GPUs carry
   gpu.uuid[8] = (gpu.uuid[8] & 0x3f) | 0x80;
-  gpu.pci_domain = physical / kGpusPerPciDomain;
-  gpu.pci_bus = 0x10 * (physical % kGpusPerPciDomain + 1);
+  gpu.pci_domain = MCCS_EMULATION_PCI_DOMAIN(physical);
+  gpu.pci_bus = MCCS_EMULATION_PCI_BUS(physical);
   return gpu;
 }
 

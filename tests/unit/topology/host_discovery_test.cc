@@ -44,5 +44,22 @@ TEST(HostDiscovery, SpeedIsWhatTheKernelSays) {
   std::filesystem::remove_all(sysfs);
 }
 
+TEST(HostDiscovery, OnlyAddressesAtWhichSomebodyListensAreKept) {
+  const auto kept = [](const std::string& listen) {
+    HostInventory host;
+    host.nics = {{.name = "nic0", .addresses = {"10.0.0.1", "fd00::1"}},
+                 {.name = "nic1", .addresses = {"10.0.0.2"}}};
+    KeepAddressesAt(listen, &host);
+    std::vector<std::string> addresses;
+    for (const NicInfo& nic : host.nics)
+      addresses.insert(addresses.end(), nic.addresses.begin(), nic.addresses.end());
+    return addresses;
+  };
+  using Addresses = std::vector<std::string>;
+  EXPECT_EQ(kept("10.0.0.2"), Addresses({"10.0.0.2"}));
+  EXPECT_EQ(kept("0.0.0.0"), Addresses({"10.0.0.1", "10.0.0.2"}));
+  EXPECT_EQ(kept("::"), Addresses({"10.0.0.1", "fd00::1", "10.0.0.2"}));
+}
+
 }  // namespace
 }  // namespace mccs
