@@ -33,7 +33,7 @@ MAY_INCLUDE = {
     "lab": ["base", "topology"],
     "tools": ["base", "proto"],
     "examples": [],
-    "bench": ["base", "proto", "topology", "algorithms", "service", "shim"],
+    "bench": ["base", "proto", "topology", "algorithms", "service", "shim", "controller"],
     "tests": ["base", "proto", "topology", "algorithms", "service", "shim", "controller", "emulation",
               "lab", "tools", "bench", "frees"],
 }

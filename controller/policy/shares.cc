@@ -1,0 +1,185 @@
+#include "controller/policy/shares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/units.h"
+#include "controller/policy/flow.h"
+#include "topology/guarantees.h"
+
+namespace mccs {
+namespace {
+
+// All flows over one fabric.
+struct Traffic {
+  struct Origin {
+    size_t communicator, flow;  // places in SharesOfAll::flows
+  };
+  std::vector<FlowDemand> demands;
+  std::vector<Origin> origins;
+};
+
+class Finding {
+ public:
+  Finding(const ClusterView& view, const Fabrics& fabrics) : view_(view), fabrics_(fabrics) {
+    shares_.flows.resize(view.communicators.size());
+  }
+
+  SharesOfAll Run() {
+    for (size_t c = 0; c < view_.communicators.size(); ++c) Collect(c);
+    CountLanes();
+    for (const auto& owned : fabrics_.all()) {
+      Fabric* const fabric = owned.get();
+      Traffic& traffic = traffic_[fabric];
+      Entitle(&traffic);
+      std::vector<double> capacity(fabric->capacity_bps().begin(), fabric->capacity_bps().end());
+      for (double& each : capacity) each *= kPayloadPart;
+      KeepGuaranteesWithin(fabric, capacity, &traffic);
+      Share(capacity, traffic);
+    }
+    return std::move(shares_);
+  }
+
+ private:
+  const TenantView& OwnerOf(const Traffic::Origin& origin) const {
+    return view_.communicators[origin.communicator].owner;
+  }
+  FlowShare& ShareOf(const Traffic::Origin& origin) {
+    return shares_.flows[origin.communicator][origin.flow];
+  }
+
+  void Collect(size_t c) {
+    const CommunicatorView& communicator = view_.communicators[c];
+    const auto hosts = HostsOf(fabrics_, communicator);
+    const auto flows = FlowsOf(communicator, communicator.strategy, hosts);
+    if (!flows.ok() || flows->empty()) return;
+    Fabric* const fabric = hosts[0]->fabric;
+    Traffic& traffic = traffic_[fabric];
+    for (const Flow& flow : *flows) {
+      const PathSet paths = fabric->paths().Between(flow.from_nic, flow.to_nic);
+      FlowShare share = {.channel = flow.channel, .from = flow.from, .to = flow.to, .path = {}};
+      if (paths.size() == 1) {
+        share.path = paths[PathIndex(0)];
+        share.on_path = true;
+      } else if (!paths.empty() && flow.source_port != 0) {
+        const auto path = fabric->ports().PathOf(flow.Ends(), flow.source_port);
+        share.on_path = path.ok() && path->has_value();
+        if (share.on_path) share.path = paths[**path];
+      }
+      if (!share.on_path) {
+        share.path = {fabric->topology().ArcOut(flow.from_nic),
+                      fabric->topology().ArcInto(flow.to_nic)};
+      }
+      traffic.origins.push_back({c, shares_.flows[c].size()});
+      traffic.demands.push_back({.path = share.path});
+      shares_.flows[c].push_back(std::move(share));
+    }
+  }
+
+  // Lanes of each tenant out of each NIC.
+  void CountLanes() {
+    for (const auto& [fabric, traffic] : traffic_) {
+      for (size_t i = 0; i < traffic.origins.size(); ++i)
+        ++lanes_[{OwnerOf(traffic.origins[i]).name, fabric, traffic.demands[i].path.front()}];
+    }
+    for (auto& [fabric, traffic] : traffic_) {
+      for (size_t i = 0; i < traffic.origins.size(); ++i) {
+        const int lanes =
+            lanes_[{OwnerOf(traffic.origins[i]).name, fabric, traffic.demands[i].path.front()}];
+        traffic.demands[i].weight = 1.0 / lanes;
+      }
+    }
+  }
+
+  // REQUIRES: a flow's weight is its part of its tenant's.
+  void Entitle(Traffic* traffic) {
+    for (size_t i = 0; i < traffic->demands.size(); ++i) {
+      const TenantView& owner = OwnerOf(traffic->origins[i]);
+      FlowDemand& demand = traffic->demands[i];
+      const double part = demand.weight;
+      demand.weight = owner.weight * part;
+      if (owner.guarantee_bps)
+        demand.guarantee_bps = static_cast<double>(*owner.guarantee_bps) * part;
+      if (owner.cap_bps) demand.cap_bps = static_cast<double>(*owner.cap_bps) * part;
+      ShareOf(traffic->origins[i]).cap_bps = demand.cap_bps;
+    }
+  }
+
+  void KeepGuaranteesWithin(Fabric* fabric, std::span<const double> capacity, Traffic* traffic) {
+    const std::vector<BrokenGuarantee> broken = FindBrokenGuarantees(capacity, traffic->demands);
+    std::vector<double> kept(traffic->demands.size(), 1);  // part of the guarantee
+    for (const BrokenGuarantee& each : broken) {
+      std::set<std::string> tenants;
+      for (const size_t flow : each.flows) {
+        kept[flow] = std::min(kept[flow], each.capacity_bps / each.guaranteed_bps);
+        tenants.insert(OwnerOf(traffic->origins[flow]).name);
+      }
+      shares_.broken.push_back({.fabric = fabric,
+                                .arc = each.arc,
+                                .guaranteed_bps = each.guaranteed_bps,
+                                .capacity_bps = each.capacity_bps,
+                                .tenants = {tenants.begin(), tenants.end()}});
+    }
+    for (size_t i = 0; i < kept.size(); ++i) traffic->demands[i].guarantee_bps *= kept[i];
+  }
+
+  void Share(std::span<const double> capacity, const Traffic& traffic) {
+    const auto found = MaxMinShares(capacity, traffic.demands);
+    MCCS_CHECK(found.ok());
+    for (size_t i = 0; i < found->size(); ++i) {
+      FlowShare& share = ShareOf(traffic.origins[i]);
+      share.rate_bps = (*found)[i].rate_bps;
+      share.limit = (*found)[i].limit;
+      share.full_arc = (*found)[i].full_arc;
+    }
+  }
+
+  const ClusterView& view_;
+  const Fabrics& fabrics_;
+  std::map<Fabric*, Traffic> traffic_;
+  std::map<std::tuple<std::string, Fabric*, ArcId>, int> lanes_;
+  SharesOfAll shares_;
+};
+
+}  // namespace
+
+SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics) {
+  return Finding(view, fabrics).Run();
+}
+
+std::string Describe(const BrokenPromise& broken) {
+  return absl::StrCat(broken.fabric->topology().ArcName(broken.arc), " carries ",
+                      FormatBitRate(broken.capacity_bps), " of payload, but ",
+                      FormatBitRate(broken.guaranteed_bps), " of it are guaranteed to ",
+                      broken.tenants.size() == 1 ? "tenant " : "tenants ",
+                      absl::StrJoin(broken.tenants, ", "));
+}
+
+std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
+                                   const std::vector<bool>& by_shares) {
+  std::vector<PlannedPace> paces;
+  for (size_t c = 0; c < view.communicators.size(); ++c) {
+    PlannedPace pace = {.id = view.communicators[c].id,
+                        .lanes = {},
+                        .priority = view.communicators[c].owner.priority};
+    for (const FlowShare& flow : shares.flows[c]) {
+      const double rate = by_shares[c] ? flow.rate_bps : flow.cap_bps;
+      if (!std::isfinite(rate) || rate < 1) continue;  // A link that is down gives no rate.
+      pace.lanes.push_back({.channel = flow.channel,
+                            .from = flow.from,
+                            .to = flow.to,
+                            .rate_bps = static_cast<uint64_t>(std::round(rate))});
+    }
+    paces.push_back(std::move(pace));
+  }
+  return paces;
+}
+
+}  // namespace mccs

@@ -1,0 +1,89 @@
+// Policy: how fast each lane may send, so that every tenant gets its share of the links: weighted
+// max-min fair, not below what it is guaranteed and not above its cap (topology/max_min_shares.h).
+//
+// What a Tenant's figures mean: all that its ring lanes of one host send out of one NIC together.
+// It weighs its weight there, has its guarantee, and does not get more than its cap; each of the
+// lanes has an even part. Rates count payload; links carry kPayloadPart of their capacity as such.
+//
+// Pure.
+#ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
+#define MCCS_CONTROLLER_POLICY_SHARES_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "controller/cluster_view.h"
+#include "controller/policy/fabric.h"
+#include "topology/max_min_shares.h"
+
+namespace mccs {
+
+inline constexpr char kSharesName[] = "shares";
+
+// Of each byte on the wire: 1448 bytes of data in an Ethernet frame of 1514, less the headers of
+// slices and acknowledgements.
+inline constexpr double kPayloadPart = 0.94;
+
+// What one flow of the view gets if all send as much as they can.
+struct FlowShare {
+  int channel = 0;
+  int from = 0;  // positions in the communicator's hosts
+  int to = 0;
+  Path path;             // nothing but the two NICs' links, where the path is not known
+  bool on_path = false;  // it is known
+  double rate_bps = 0;   // of payload
+  double cap_bps = kUnlimitedBps;
+  ShareLimit limit = ShareLimit::kLink;
+  ArcId full_arc = {};  // with kLink
+};
+
+// A tenant's guarantee that a link does not hold.
+struct BrokenPromise {
+  Fabric* fabric = nullptr;
+  ArcId arc;
+  double guaranteed_bps = 0;  // by all, of payload
+  double capacity_bps = 0;    // of payload
+  std::vector<std::string> tenants;
+};
+
+struct SharesOfAll {
+  // By communicator of the view, channel by channel, around the rings. Empty: a single host, or no
+  // Topology says which links it uses.
+  std::vector<std::vector<FlowShare>> flows;
+  // Guarantees that cannot all be kept; they were lowered in proportion, link by link.
+  std::vector<BrokenPromise> broken;
+};
+
+// Of the strategies that the communicators of `view` have.
+SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics);
+
+// "leaf0 → spine1 carries 47 Gbps of payload, but 60 Gbps of it are guaranteed to tenants a, b".
+std::string Describe(const BrokenPromise& broken);
+
+// How fast a communicator's lanes may send.
+struct PlannedPace {
+  struct Lane {
+    int channel = 0;
+    int from = 0, to = 0;  // positions in the communicator's hosts
+    uint64_t rate_bps = 0;
+
+    friend bool operator==(const Lane&, const Lane&) = default;
+  };
+  CommId id;
+  std::vector<Lane> lanes = {};  // that have a limit
+  uint32_t priority = 0;
+
+  friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
+};
+
+// By communicator of the view. Those in `by_shares` get what FindShares found; others no limit but
+// the cap of their tenant.
+std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
+                                   const std::vector<bool>& by_shares);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_POLICY_SHARES_H_
