@@ -439,7 +439,11 @@ Urgency Communicator::urgency() const {
   if (state_ == State::kFailed) return loop_ != nullptr ? Urgency::kSpin : Urgency::kSleep;
   if (state_ != State::kActive) return Urgency::kSleep;
   if (change_->Due(loop_->completed())) return Urgency::kSpin;
-  if (WaitsForGate()) return messages_->awaits_streams() ? Urgency::kBackOff : Urgency::kSleep;
+  const auto at_rest = [this] {
+    const bool awaits_words = messages_->awaits_streams() || ReplayableGroups() > 0;
+    return awaits_words ? Urgency::kBackOff : Urgency::kSleep;
+  };
+  if (WaitsForGate()) return at_rest();
   switch (loop_->state()) {
     case LoopState::kRunning:
       return Urgency::kSpin;
@@ -449,9 +453,7 @@ Urgency Communicator::urgency() const {
     case LoopState::kWaitingRanks:
       break;
   }
-  if (messages_->busy()) return Urgency::kSpin;
-  return messages_->awaits_streams() || ReplayableGroups() > 0 ? Urgency::kBackOff
-                                                               : Urgency::kSleep;
+  return messages_->busy() ? Urgency::kSpin : at_rest();
 }
 
 // What is awaited then comes with a byte or when the gate opens: no need to look for it.

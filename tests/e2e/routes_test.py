@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""NICs, ports and rates as a controller says them, by the counters of a network of namespaces."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import tempfile
+import time
+import unittest
+
+from lab_world import ROOT, Lab, Running, cases, environment, eventually, is_gone, program
+
+TESTBED = ROOT / "tests/testbeds/mccs.yaml"
+# By position in the rings: the lab's hosts in the order of their ranks, and each one's two NICs.
+HOSTS = ["h1", "h5", "h2", "h3"]
+NICS = {"h1": ["10.0.0.1", "10.0.0.2"], "h5": ["10.0.0.3", "10.0.0.4"],
+        "h2": ["10.0.1.1", "10.0.1.2"], "h3": ["10.0.1.3", "10.0.1.4"]}
+
+
+def strategy(channels, epoch=2):
+    """An order ToAgent: rings in the hosts' order, with what else each channel has."""
+    rings = "\n".join(f"channels {{ ring: [0, 1, 2, 3] {more} }}" for more in channels)
+    return f"""propose {{ strategy {{ epoch: {epoch} {rings} lanes {{ slots: 12 slot_bytes: 98304 }} skew: 6
+               origin: "the test" }} }}"""
+
+
+def addresses(nic):
+    return " ".join(f'addresses: "{NICS[host][nic]}"' for host in HOSTS)
+
+
+class ScriptedLab(Lab):
+    """The testbed, with a controller of the test's own in the place of the lab's."""
+
+    def __init__(self, *orders):
+        super().__init__(name="routes", topology=TESTBED)
+        self._orders = tempfile.NamedTemporaryFile("w", suffix=".txtpb")
+        self._orders.write("\n---\n".join(orders))
+        self._orders.flush()
+        controller = self.daemons()["controller"]
+        os.kill(controller["pid"], signal.SIGKILL)
+        assert eventually(lambda: is_gone(controller["pid"]))
+        self.controller = Running([program("mccs-lab"), "exec", "--name", self.name, "controller", "--",
+                                   program("tests/scripted_controller"), controller["endpoint"],
+                                   self._orders.name], environment())
+        try:
+            for host in HOSTS:
+                assert self.controller.says(f"{host} registered"), self.controller.output
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self):
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._orders.close)
+            ends.enter_context(self.controller)
+            return super().down()
+
+    def links(self):
+        shown = self.command("links", "-o", "json")
+        assert shown.returncode == 0, shown.stderr
+        return {line["from"]: line for line in json.loads(shown.stdout) if line["from"].startswith("h")}
+
+    def reports(self):
+        """What each host has reported."""
+        found = {host: [] for host in HOSTS}
+        for line in self.controller.output.splitlines():
+            host, _, text = line.partition(" ")
+            if text.startswith("{"):
+                with contextlib.suppress(json.JSONDecodeError):  # a line that is not there whole
+                    found[host].append(json.loads(text))
+        return found
+
+    def job(self, size, iterations):
+        return self.start(program("collective_perf"), "--op", "all_reduce", "--min", size, "--max", size,
+                          "--iters", iterations, "--warmup", "0")
+
+
+class Nics(unittest.TestCase):
+    def test_two_channels_use_both_nics_of_every_host(self):
+        with ScriptedLab(strategy([addresses(0), addresses(1)])) as lab:
+            before = lab.links()
+            with lab.job("4M", 2) as job:
+                self.assertEqual(job.wait(), 0, job.output + lab.logs())
+            after = lab.links()
+            moved = {nic: after[nic]["bytes"] - before[nic]["bytes"] for nic in after}
+            # Two all-reduces (and one that checks) over four hosts: three halves of the data on each lane, half of
+            # it on each channel.
+            for nic, count in moved.items():
+                self.assertGreater(count, 2 * 1.5 * 4e6 / 2, moved)
+            self.assertLess(max(moved.values()), 1.2 * min(moved.values()), moved)
+            for host, reports in lab.reports().items():
+                lanes = [lane for report in reports for lane in report.get("lanes", []) if lane["state"] == "up"]
+                self.assertEqual({lane.get("channel", 0) for lane in lanes}, {0, 1})
+                for lane in lanes:
+                    nic = lane.get("channel", 0)
+                    self.assertEqual(lane["local"].split(":")[0], NICS[host][nic])
+                    self.assertEqual(lane["remote"].split(":")[0], NICS[HOSTS[lane.get("to", 0)]][nic])
+
+    def test_a_foreign_address_is_said_and_changes_nothing(self):
+        foreign = addresses(1).replace("10.0.1.2", "10.9.9.9")
+        with ScriptedLab(strategy([addresses(0)]), strategy([foreign], epoch=3)) as lab:
+            with lab.job("64k", 20) as job:
+                self.assertEqual(job.wait(), 0, job.output + lab.logs())
+            logs = lab.command("logs", "h1").stdout
+            self.assertIn("10.9.9.9, which is no address of this host", logs)
+
+
+class Rates(unittest.TestCase):
+    def test_a_cap_holds_on_the_wire(self):
+        rate = 20e6
+        lanes = " ".join(f"lanes {{ from: {i} to: {(i + 1) % 4} rate_bps: {int(rate)} }}" for i in range(4))
+        with ScriptedLab(strategy([addresses(0)]), f"pace {{ revision: 1 {lanes} }}") as lab:
+            with lab.job("8M", 10_000) as job:
+                def waited(reports):
+                    return any(int(lane.get("waitedForGateNs", 0)) > 1e9
+                               for report in reports for lane in report.get("lanes", []))
+                self.assertTrue(eventually(lambda: all(map(waited, lab.reports().values()))),
+                                lab.controller.output)
+                # The time around the counters is longer than the one that they count; a busy machine sends less.
+                begin = time.monotonic()
+                before = lab.links()
+                time.sleep(3)
+                after = lab.links()
+                seconds = time.monotonic() - begin
+                for host in HOSTS:
+                    bits = 8 * (after[f"{host}/nic0"]["bytes"] - before[f"{host}/nic0"]["bytes"])
+                    # 3 % of the rate, and 2 % for the headers of packets and slices, and for acknowledgements.
+                    self.assertLess(bits / seconds, 1.05 * rate, host)
+                    self.assertGreater(bits, 0, host)
+                self.assertFalse(job.has_ended(), job.output)
+
+
+if __name__ == "__main__":
+    cases.main()

@@ -1,0 +1,157 @@
+// A controller that says to every daemon what a file says, and prints what daemons report.
+//
+//   scripted_controller ADDRESS:PORT ORDERS
+//
+// ORDERS: messages ToAgent (proto/agent.proto) as text, with a line "---" between two, for whatever
+// communicator comes. Its leader gets the first proposal when it is announced, each further one
+// when the one before is in force; each host gets the paces when it first reports the communicator.
+// The file is read anew each time. Output: "listening", "HOST registered" for each host, and a line
+// of JSON for each report, with the host's name before it.
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "proto/agent.grpc.pb.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kTries = 400;
+
+std::vector<agent::ToAgent> ReadOrders(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<agent::ToAgent> orders;
+  std::string text;
+  const auto take = [&] {
+    if (!google::protobuf::TextFormat::ParseFromString(text, &orders.emplace_back())) {
+      std::cerr << path << ": no ToAgent:\n" << text;
+      std::exit(1);
+    }
+    text.clear();
+  };
+  for (std::string line; std::getline(file, line);) {
+    if (line == "---") {
+      take();
+    } else {
+      text += line + "\n";
+    }
+  }
+  if (!text.empty()) take();
+  return orders;
+}
+
+class Hub final : public agent::AgentHub::Service {
+ public:
+  explicit Hub(std::string path) : path_(std::move(path)) {}
+
+  grpc::Status Attach(grpc::ServerContext*,
+                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
+    std::string host;
+    std::set<uint64_t> paced;
+    Epochs proposed;
+    agent::FromAgent message;
+    while (stream->Read(&message)) {
+      agent::ToAgent answer;
+      if (message.has_registration()) {
+        host = message.registration().host().name();
+        answer.mutable_registered()->set_heartbeat_every_ns(500'000'000);
+        answer.mutable_registered()->set_heartbeat_timeout_ns(10'000'000'000);
+        stream->Write(answer);
+        Say(host, "registered");
+      } else if (message.has_heartbeat()) {
+        answer.mutable_heartbeat();
+        stream->Write(answer);
+      } else if (message.has_announce() && !message.announce().running()) {
+        proposed[message.announce().comm_id()] = 0;
+        ProposeNext(stream, message.announce().comm_id(), proposed);
+      } else if (message.has_report()) {
+        const agent::Report& report = message.report();
+        Print(host, report);
+        // The leader has gone over to the last one.
+        const auto leads = proposed.find(report.comm_id());
+        if (leads != proposed.end() && leads->second == report.epoch()) {
+          ProposeNext(stream, report.comm_id(), proposed);
+        }
+        if (paced.insert(report.comm_id()).second) SendPaces(stream, report.comm_id());
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  using Stream = grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>;
+  // Of communicators that are led by the host of a stream: the epoch that was proposed last.
+  using Epochs = std::map<uint64_t, uint64_t>;
+
+  void ProposeNext(Stream* stream, uint64_t comm_id, Epochs& proposed) {
+    for (agent::ToAgent order : ReadOrders(path_)) {
+      if (!order.has_propose()) continue;
+      if (order.propose().strategy().epoch() <= proposed[comm_id]) continue;
+      proposed[comm_id] = order.propose().strategy().epoch();
+      order.mutable_propose()->set_comm_id(comm_id);
+      stream->Write(order);
+      return;
+    }
+  }
+  void SendPaces(Stream* stream, uint64_t comm_id) {
+    for (agent::ToAgent order : ReadOrders(path_)) {
+      if (!order.has_pace()) continue;
+      order.mutable_pace()->set_comm_id(comm_id);
+      stream->Write(order);
+    }
+  }
+  void Print(const std::string& host, const agent::Report& report) {
+    std::string json;
+    if (google::protobuf::util::MessageToJsonString(report, &json).ok()) Say(host, json);
+  }
+  void Say(const std::string& host, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    std::cout << host << " " << what << std::endl;
+  }
+
+  const std::string path_;
+  std::mutex mutex_;  // of the output
+};
+
+int Main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: scripted_controller ADDRESS:PORT ORDERS\n";
+    return 2;
+  }
+  ReadOrders(argv[2]);
+  Hub hub(argv[2]);
+  std::unique_ptr<grpc::Server> server;
+  // Who had the address before may be on its way out.
+  for (int i = 0; i < kTries && server == nullptr; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(argv[1], grpc::InsecureServerCredentials());
+    builder.RegisterService(&hub);
+    server = builder.BuildAndStart();
+  }
+  if (server == nullptr) {
+    std::cerr << "cannot listen at " << argv[1] << "\n";
+    return 1;
+  }
+  std::cout << "listening" << std::endl;
+  server->Wait();
+  return 0;
+}
+
+}  // namespace
+}  // namespace mccs
+
+int main(int argc, char** argv) { return mccs::Main(argc, argv); }
