@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include <regex>
 
 #include "controller/store/memory_store.h"
 #include "tests/unit/controller/announcements.h"
@@ -78,7 +77,7 @@ TEST_F(ControllerMetricsTest, CountWhatTheStoreKept) {
 
 TEST_F(ControllerMetricsTest, NamesFollowTheRules) {
   for (const prometheus::MetricFamily& family : ControllerMetrics(coordinator_, {})) {
-    EXPECT_TRUE(std::regex_match(family.name, std::regex("mccs_[a-z_]+"))) << family.name;
+    EXPECT_THAT(family.name, testing::MatchesRegex("mccs_[a-z_]+"));
     EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total"))
         << family.name;
     EXPECT_FALSE(family.help.empty()) << family.name;

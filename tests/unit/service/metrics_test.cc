@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-#include <regex>
 #include <set>
 
 #include "base/clock.h"
@@ -68,7 +67,7 @@ TEST(DaemonMetrics, NamesFollowTheRules) {
   std::set<std::string> names;
   for (const prometheus::MetricFamily& family : DaemonMetrics(counters, {})) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
-    EXPECT_TRUE(std::regex_match(family.name, std::regex("mccs_[a-z_]+"))) << family.name;
+    EXPECT_THAT(family.name, testing::MatchesRegex("mccs_[a-z_]+"));
     EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total"))
         << family.name;
     EXPECT_FALSE(family.help.empty()) << family.name;
