@@ -69,9 +69,9 @@ class Lab:
 
 def mpi(transport, size, calls):
     """Microseconds of one all-reduce, by algorithm; nothing where there is no MPI."""
-    if shutil.which("mpirun") is None or not (BIN / "mpi_all_reduce").exists():
+    if shutil.which("mpirun") is None or not (BIN / "mpi_collective").exists():
         return {}
-    return {name: float(call(*MPIRUN, *transport, *algorithm, BIN / "mpi_all_reduce", size, calls))
+    return {name: float(call(*MPIRUN, *transport, *algorithm, BIN / "mpi_collective", size, calls))
             for name, algorithm in ALGORITHMS.items()}
 
 

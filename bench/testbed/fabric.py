@@ -1,0 +1,98 @@
+"""The lab under the testbed: policies, runs of ours and of peers, and what the links allow."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+BIN = pathlib.Path(__file__).resolve().parents[2] / "bin"
+PATIENCE_S = 900
+MIB = 1 << 20
+# Of the published testbed: hosts 1 and 5 in one rack, 2 and 3 in the other.
+LIBRARY_ORDER = ["h2", "h1", "h3", "h5"]
+LINK_BPS = 100e6  # of every link, each way (tests/testbeds/mccs.yaml)
+
+# kind: Policy, whose spec is this.
+PLACED = {"policy": "fair_flow"}
+
+
+def ordered_by_chance(seed):
+    """The best order, ports by chance: no flow is placed."""
+    return {"policy": "locality_ring", "parameters": {"port_seed": seed}}
+
+
+def as_a_library(seed):
+    """Hosts in the order of their ranks, ports by chance."""
+    return {"policy": "rank_order", "parameters": {"port_seed": seed}}
+
+
+def call(*arguments, env=None, text_in=None):
+    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=PATIENCE_S,
+                            input=text_in, stdin=None if text_in is not None else subprocess.DEVNULL, env=env)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
+                           f"{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+class Fabric:
+    def __init__(self, lab, topology):
+        self.lab = lab
+        self.control("apply", "-f", topology)
+
+    def in_host(self, host, *arguments, **options):
+        return call(BIN / "mccs-lab", "exec", "--name", self.lab, host, "--", *arguments, **options)
+
+    def control(self, *arguments, **options):
+        return self.in_host("h1", BIN / "mccsctl", *arguments, **options)
+
+    def apply(self, spec, name="testbed"):
+        document = {"apiVersion": "mccs/v1", "kind": "Policy", "metadata": {"name": name}, "spec": spec}
+        self.control("apply", "-f", "-", text_in=json.dumps(document))
+
+    def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None):
+        """collective_perf as one job, for Popen or call."""
+        program = [BIN / "collective_perf", "--op", op, "--min", size, "--max", size, "--iters", iterations,
+                   "--warmup", warmup, "--check", 0, "--out-of-place"]
+        if gpu is not None:
+            program = ["env", f"CUDA_VISIBLE_DEVICES={gpu}", *program]
+        return [BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(hosts),
+                "--ranks-per-host", ranks_per_host, "--", *program]
+
+    def ours(self, ranks_per_host, op, size, iterations):
+        """Microseconds of one call."""
+        table = call(*self.command(LIBRARY_ORDER, ranks_per_host, op, size, iterations,
+                                   warmup=0 if iterations == 1 else 1))
+        row = re.search(r"^\[0\]\s+\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)", table, re.MULTILINE)
+        if row is None:
+            raise RuntimeError(f"no row in\n{table}")
+        return float(row.group(1))
+
+    def open_mpi(self, ranks_per_host, op, size, iterations):
+        """Its ring, in the library's order, over all NICs of the hosts."""
+        ranks = ranks_per_host * len(LIBRARY_ORDER)
+        ring = {"all_reduce": ["--mca", "coll_tuned_allreduce_algorithm", 4],
+                "all_gather": ["--mca", "coll_tuned_allgather_algorithm", 4]}[op]
+        with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as agent:
+            agent.write(f'#!/bin/sh\nhost=$1; shift\nexec "{BIN}/mccs-lab" exec --name {self.lab} "$host" -- '
+                        'env -u LD_PRELOAD sh -c "$*"\n')
+        os.chmod(agent.name, 0o700)
+        try:
+            return float(self.in_host(
+                LIBRARY_ORDER[0], "env", "-u", "LD_PRELOAD", "mpirun", "--allow-run-as-root", "--bind-to", "none",
+                "--oversubscribe", "-np", ranks, "--host",
+                ",".join(f"{host}:{ranks_per_host}" for host in LIBRARY_ORDER), "--map-by", "slot",
+                "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", agent.name, "--mca", "btl", "vader,tcp,self",
+                "--mca", "btl_tcp_if_include", "10.0.0.0/16", "--mca", "oob_tcp_if_include", "10.0.0.0/16",
+                "--mca", "coll_tuned_use_dynamic_rules", 1, *ring, BIN / "mpi_collective", size, iterations,
+                "--warmup", 0 if iterations == 1 else 1, "--op", op))
+        finally:
+            os.unlink(agent.name)
+
+
+def limit_us(ranks_per_host, op, size):
+    """What the links allow to a ring over hosts: each sends over its NICs, one for each GPU that takes part."""
+    hosts = len(LIBRARY_ORDER)
+    passes = {"all_reduce": 2, "all_gather": 1}[op]
+    return passes * (hosts - 1) / hosts * size * 8 / (ranks_per_host * LINK_BPS) * 1e6

@@ -1,0 +1,90 @@
+"""Table fig8: several jobs at once in the published set-ups S1 to S4; busbw of each, and the sum."""
+import json
+import subprocess
+import time
+
+from fabric import LIBRARY_ORDER, MIB, PLACED, as_a_library, ordered_by_chance
+
+SIZE = 4 * MIB
+# Per job: hosts, ranks on each, GPU where it is one.
+SETUPS = {
+    "S1": {"A": (["h2", "h1"], 2, None), "B": (["h3", "h5"], 2, None)},
+    "S2": {"A": (LIBRARY_ORDER, 1, 0), "B": (["h2", "h1"], 1, 1), "C": (["h3", "h5"], 1, 1)},
+    "S3": {"A": (["h2", "h1"], 2, None), "B": (["h3", "h5"], 1, 0), "C": (["h3", "h5"], 1, 1)},
+    "S4": {"A": (LIBRARY_ORDER, 1, 0), "B": (LIBRARY_ORDER, 1, 1)},
+}
+# Sums of busbw in the published table, GB/s: library, best order.
+PAPER = {"S1": (8.56, 8.56), "S2": (6.58, 8.35), "S3": (9.36, 9.36), "S4": (4.06, 7.90)}
+
+
+def communicators(fabric):
+    return json.loads(fabric.control("get", "communicators", "-o", "json"))["communicators"]
+
+
+def measure(fabric, jobs, policy, seconds):
+    """busbw of each job in MB/s, all of them at work all the time."""
+    fabric.apply(policy)
+    running = {}
+    ids = {}
+    try:
+        for name, (hosts, ranks_per_host, gpu) in jobs.items():
+            before = {c["id"] for c in communicators(fabric)}
+            running[name] = subprocess.Popen(
+                [str(a) for a in fabric.command(hosts, ranks_per_host, "all_reduce", SIZE, 1_000_000, gpu=gpu)],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            deadline = time.monotonic() + 30
+            while name not in ids:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"job {name} did not start")
+                ids.update({name: c["id"] for c in communicators(fabric)
+                            if c["id"] not in before and int(c.get("operations", 0)) > 0})
+        time.sleep(2)  # flows of those that came first may move
+        top = json.loads(fabric.control("top", "--once", "--interval", seconds, "-o", "json"))
+        by_id = {c["id"]: c for c in top["communicators"]}
+        return {name: float(by_id[id]["busbw"]) / 1e6 for name, id in ids.items()}
+    finally:
+        for job in running.values():
+            job.terminate()
+        for job in running.values():
+            job.wait(timeout=60)
+
+
+def run(fabric, options, tell):
+    figures = []
+    for setup in options.setup:
+        arms = {"placed": [PLACED], "ordered": [ordered_by_chance(s) for s in range(1, options.few_seeds + 1)],
+                "library": [as_a_library(s) for s in range(1, options.few_seeds + 1)]}
+        results = {arm: [measure(fabric, SETUPS[setup], policy, options.seconds) for policy in policies]
+                   for arm, policies in arms.items()}
+        for arm, runs in results.items():
+            tell(f"{setup} {arm}: {runs}")
+        figures.append({"table": "fig8", "setup": setup, "megabytes_per_s": results, "paper_sums": PAPER[setup]})
+    return figures
+
+
+def text(figures):
+    lines = ["setup arm        busbw of each job, MB/s (mean over seeds)              sum   over library (paper: best order)"]
+    for f in figures:
+        sums = {}
+        for arm, runs in f["megabytes_per_s"].items():
+            jobs = {name: sum(run[name] for run in runs) / len(runs) for name in runs[0]}
+            sums[arm] = sum(jobs.values())
+            lines.append(f"{f['setup']:<5} {arm:<9}  {'  '.join(f'{n} {v:7.2f}' for n, v in jobs.items()):<50} {sums[arm]:>8.2f}")
+        lines.append(f"{'':<5} placed/library {sums['placed'] / sums['library']:.2f}x, paper "
+                     f"{f['paper_sums'][1] / f['paper_sums'][0]:.2f}x")
+    return "\n".join(lines)
+
+
+def draw(figures, pyplot):
+    chart, axes = pyplot.subplots(1, len(figures), figsize=(4 * len(figures), 4), squeeze=False)
+    for axis, f in zip(axes[0], figures):
+        arms = list(f["megabytes_per_s"])
+        bottom = [0.0] * len(arms)
+        for job in f["megabytes_per_s"]["placed"][0]:
+            values = [sum(run[job] for run in f["megabytes_per_s"][arm]) / len(f["megabytes_per_s"][arm])
+                      for arm in arms]
+            axis.bar(arms, values, bottom=bottom, label=f"job {job}")
+            bottom = [b + v for b, v in zip(bottom, values)]
+        axis.set(title=f["setup"], ylabel="busbw, MB/s")
+        axis.legend(fontsize=8)
+    return chart

@@ -1,0 +1,78 @@
+"""Table fig6: one job on all hosts, ours with its policies and without, and what a user would otherwise run."""
+import statistics
+
+from fabric import MIB, PLACED, as_a_library, limit_us, ordered_by_chance
+
+# Algorithm bandwidths of the published prototype relative to its library, at the largest size (docs/results/testbed.md).
+PAPER = {("all_reduce", 2): 2.61, ("all_gather", 2): 2.57, ("all_reduce", 1): 1.57, ("all_gather", 1): 1.55}
+TARGET_S = 2.0  # of one measurement, where a call takes less
+
+
+def iterations_for(microseconds):
+    return max(1, min(50, int(TARGET_S * 1e6 / microseconds)))
+
+
+def measure(fabric, op, ranks_per_host, size, seeds, peers, tell):
+    """Microseconds by arm; a list where there are seeds."""
+    limit = limit_us(ranks_per_host, op, size)
+    fabric.apply(PLACED)
+    times = {"placed": [fabric.ours(ranks_per_host, op, size, iterations_for(limit)) for _ in range(3)]}
+    for arm, policy in (("ordered", ordered_by_chance), ("library", as_a_library)):
+        times[arm] = []
+        for seed in seeds:
+            fabric.apply(policy(seed))
+            times[arm].append(fabric.ours(ranks_per_host, op, size, iterations_for(3 * limit)))
+            tell(f"{op} {size >> 10} KiB, {arm}, seed {seed}: {times[arm][-1] / 1e3:.1f} ms")
+    for name, peer in peers.items():
+        times[name] = [peer(ranks_per_host, op, size, iterations_for(3 * limit))]
+        tell(f"{op} {size >> 10} KiB, {name}: {times[name][-1] / 1e3:.1f} ms")
+    return times
+
+
+def run(fabric, options, tell):
+    figures = []
+    peers = {} if options.no_peers else {"OpenMPI ring": fabric.open_mpi}
+    for op in options.op:
+        for ranks_per_host in options.ranks_per_host:
+            for size in options.size:
+                seeds = range(1, (options.seeds if size >= options.seeds_from else options.few_seeds) + 1)
+                times = measure(fabric, op, ranks_per_host, size, seeds, peers, tell)
+                means = {arm: statistics.fmean(values) for arm, values in times.items()}
+                figures.append({"table": "fig6", "op": op, "ranks": 4 * ranks_per_host, "bytes": size,
+                                "limit_us": limit_us(ranks_per_host, op, size), "microseconds": times,
+                                "mean_us": means, "seeds": len(seeds),
+                                "over_library": means["library"] / means["placed"],
+                                "paper_over_library": PAPER[op, ranks_per_host],
+                                "of_limit": limit_us(ranks_per_host, op, size) / means["placed"]})
+    return figures
+
+
+def text(figures):
+    lines = [f"{'op':<10} {'ranks':>5} {'MiB':>6} | ms: {'ours':>9} {'no placement':>13} {'library order':>14} "
+             f"{'OpenMPI':>9} {'limit':>9} | ours/library {'paper':>6} {'OpenMPI/ours':>13} {'of limit':>9}"]
+    for f in figures:
+        mean = f["mean_us"]
+        mpi = mean.get("OpenMPI ring")
+        lines.append(
+            f"{f['op']:<10} {f['ranks']:>5} {f['bytes'] / MIB:>6.4g} |     {mean['placed'] / 1e3:>9.1f} "
+            f"{mean['ordered'] / 1e3:>13.1f} {mean['library'] / 1e3:>14.1f} "
+            f"{mpi / 1e3 if mpi else float('nan'):>9.1f} {f['limit_us'] / 1e3:>9.1f} | {f['over_library']:>11.2f}x "
+            f"{f['paper_over_library']:>5.2f}x {mpi / mean['placed'] if mpi else float('nan'):>12.2f}x "
+            f"{100 * f['of_limit']:>8.1f}%")
+    return "\n".join(lines)
+
+
+def draw(figures, pyplot):
+    kinds = list(dict.fromkeys((f["op"], f["ranks"]) for f in figures))
+    chart, axes = pyplot.subplots(1, len(kinds), figsize=(5.5 * len(kinds), 4), squeeze=False)
+    for axis, kind in zip(axes[0], kinds):
+        here = [f for f in figures if (f["op"], f["ranks"]) == kind]
+        for arm in here[0]["mean_us"]:
+            axis.plot([f["bytes"] / MIB for f in here], [f["bytes"] / f["mean_us"][arm] for f in here], marker="o",
+                      label={"placed": "ours", "ordered": "ours, no placement",
+                             "library": "ours, library's order"}.get(arm, arm))
+        axis.plot([f["bytes"] / MIB for f in here], [f["bytes"] / f["limit_us"] for f in here], "--", color="grey",
+                  label="the links' limit")
+        axis.set(title=f"{kind[0]}, {kind[1]} ranks on 4 hosts", xlabel="MiB", ylabel="algbw, MB/s", xscale="log")
+        axis.legend(fontsize=8)
+    return chart

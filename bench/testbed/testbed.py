@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with links scaled down, beside peers.
+
+    mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces       # as root
+    testbed --table fig6                   # one job: ours, without placement, in the library's order, OpenMPI
+    testbed --table fig8                   # S1 to S4: several jobs at once
+
+Prints the table, one JSON line per figure (--json FILE) and a picture (--png FILE). Exit status 1 where something could
+not be measured, 77 where there is no such lab.
+"""
+import argparse
+import importlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/testbed"))
+TABLES = {"fig6": "single_job", "fig8": "several_jobs"}
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size(text):
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size such as 512K or 64M")
+    return int(match.group(1)) * UNITS[match.group(2)]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", required=True, choices=TABLES)
+    parser.add_argument("--lab", default="default", help="name of the lab (mccs-lab --name)")
+    parser.add_argument("--topology", default="tests/testbeds/mccs.yaml", help="that the lab was laid out by")
+    parser.add_argument("--op", nargs="+", choices=["all_reduce", "all_gather"], default=["all_reduce", "all_gather"])
+    parser.add_argument("--ranks-per-host", nargs="+", type=int, choices=[1, 2], default=[2, 1])
+    parser.add_argument("--size", nargs="+", type=size, default=[size(s) for s in ("512K", "4M", "16M", "64M")])
+    parser.add_argument("--seeds", type=int, default=32, help="of ports by chance, at large sizes")
+    parser.add_argument("--seeds-from", type=size, default=size("64M"), help="what is large")
+    parser.add_argument("--few-seeds", type=int, default=8, help="likewise at others")
+    parser.add_argument("--setup", nargs="+", default=["S1", "S2", "S3", "S4"], choices=["S1", "S2", "S3", "S4"])
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement of several jobs")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--json", type=argparse.FileType("w"), help="one line per figure into this file")
+    parser.add_argument("--png", help="the picture's file")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    from fabric import BIN, Fabric
+    status = subprocess.run([BIN / "mccs-lab", "status", "--name", options.lab], capture_output=True, text=True)
+    if status.returncode != 0:
+        print("testbed: no such lab; `mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces` makes it, "
+              "as root", file=sys.stderr)
+        return 77
+    table = importlib.import_module(TABLES[options.table])
+    try:
+        figures = table.run(Fabric(options.lab, options.topology), options, lambda line: print(line, file=sys.stderr))
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"testbed: {error}", file=sys.stderr)
+        return 1
+    print(table.text(figures))
+    if options.json:
+        for figure in figures:
+            options.json.write(json.dumps(figure) + "\n")
+    if options.png:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+        chart = table.draw(figures, pyplot)
+        chart.tight_layout()
+        chart.savefig(options.png, dpi=150)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
