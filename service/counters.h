@@ -25,6 +25,9 @@ inline constexpr size_t kFailureClasses = 7;
 const char* NameOfFailure(size_t error_class);
 size_t FailureClassOf(const absl::Status& why);
 
+// What a lane may wait for (LaneWait).
+inline constexpr size_t kLaneWaits = 4;
+
 // Of one tenant on this host.
 struct TenantCounters {
   struct Work {
@@ -35,6 +38,7 @@ struct TenantCounters {
   struct Lanes {
     Counter bytes;
     Counter reconnects;
+    std::array<Counter, kLaneWaits> wait_ns;  // by LaneWait (service/transport/lane.h), once over
   };
 
   std::array<Work, kOpKinds> work;

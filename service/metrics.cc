@@ -42,6 +42,18 @@ void AddLanes(const Tenants& tenants, Counter TenantCounters::Lanes::*number, Me
   }
 }
 
+// As in LaneWait.
+constexpr const char* kWaits[kLaneWaits] = {"nothing", "credit", "gate", "connection"};
+
+void AddLaneWaits(const Tenants& tenants, MetricFamilies* out) {
+  for (const auto& [name, tenant] : tenants) {
+    for (size_t wait = 1; wait < kLaneWaits; ++wait) {
+      out->Add({{"tenant", name}, {"reason", kWaits[wait]}},
+               Seconds(tenant->sent.wait_ns[wait].value()));
+    }
+  }
+}
+
 void AddCommunicators(const Tenants& tenants, MetricFamilies* out) {
   for (const auto& [name, tenant] : tenants) {
     out->Add({{"tenant", name}, {"state", "forming"}},
@@ -90,6 +102,10 @@ void AddTenants(const Tenants& tenants, MetricFamilies* out) {
   out->BeginCounter("mccs_lane_reconnects_total",
                     "Connections that took the place of another one of their lane.");
   AddLanes(tenants, &TenantCounters::Lanes::reconnects, out);
+  out->BeginCounter("mccs_lane_wait_seconds_total",
+                    "Time that lanes had something to send and could not, by what they waited for; "
+                    "a wait counts when it is over.");
+  AddLaneWaits(tenants, out);
   out->BeginCounter("mccs_strategy_changes_total",
                     "Changes of running communicators' strategies that came into force, or not.");
   AddChanges(tenants, out);

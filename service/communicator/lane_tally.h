@@ -24,6 +24,11 @@ class LaneTally {
     bytes_ = now.payload_bytes;
     reconnects_ = now.reconnects;
   }
+  // It has waited for this; that is over.
+  void CountWait(LaneWait wait, int64_t ns) {
+    static_assert(static_cast<size_t>(LaneWait::kConnection) + 1 == kLaneWaits);
+    if (into_ != nullptr) into_->wait_ns[static_cast<size_t>(wait)].Add(static_cast<uint64_t>(ns));
+  }
 
  private:
   TenantCounters::Lanes* const into_;

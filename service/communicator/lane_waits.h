@@ -9,17 +9,22 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "service/communicator/lane_tally.h"
 #include "service/transport/lane.h"
 
 namespace mccs {
 
 class LaneWaits {
  public:
-  // From now on it waits for this. Reads the clock at changes alone.
-  void Turn(LaneWait wait, const Clock& clock) {
+  // From now on it waits for this; what it waited for until now counts. Reads the clock at changes
+  // alone.
+  void Turn(LaneWait wait, const Clock& clock, LaneTally& tally) {
     if (wait == wait_) return;
     const MonotonicNs now = clock.Now();
-    if (wait_ != LaneWait::kNothing) ns_[Index(wait_)] += now - since_;
+    if (wait_ != LaneWait::kNothing) {
+      ns_[Index(wait_)] += now - since_;
+      tally.CountWait(wait_, now - since_);
+    }
     wait_ = wait;
     since_ = now;
   }

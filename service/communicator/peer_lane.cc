@@ -119,7 +119,7 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved = true;
     tally_.Count(lane_->counters());
   }
-  waits_.Turn(lane_->waits_for(), *access_.clock);
+  waits_.Turn(lane_->waits_for(), *access_.clock, tally_);
   if (excused_) return absl::OkStatus();
   const absl::Status status = Trouble();
   const MonotonicNs now = access_.clock->Now();

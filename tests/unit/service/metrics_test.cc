@@ -30,6 +30,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
   tenant->active.Add(1);
   tenant->buffer_bytes.Add(4096);
   tenant->changes_dropped.Add(1);
+  tenant->sent.wait_ns[2].Add(1'500'000'000);
   tenant->EnterEpoch(5);
   const std::string text = Text(counters);
   for (const char* line :
@@ -40,6 +41,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
         "\nmccs_communicator_failures_total{tenant=\"team-a\",reason=\"remote\"} 2\n",
         "\nmccs_communicators{tenant=\"team-a\",state=\"active\"} 1\n",
         "\nmccs_buffer_bytes{tenant=\"team-a\"} 4096\n",
+        "\nmccs_lane_wait_seconds_total{tenant=\"team-a\",reason=\"gate\"} 1.5\n",
         "\nmccs_strategy_changes_total{tenant=\"team-a\",result=\"dropped\"} 1\n",
         "\nmccs_strategy_epoch_highest{tenant=\"team-a\"} 5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
