@@ -130,6 +130,7 @@ void AgentHub::Tick() {
     c.Tick();
     return c.TakeOutbox();
   }));
+  DeliverAnswers();
 }
 
 void AgentHub::Flush() {
@@ -141,6 +142,7 @@ void AgentHub::Hear(AgentKey key, const agent::FromAgent& message) {
     c.Hear(key, message);
     return c.TakeOutbox();
   }));
+  if (message.has_dumped()) DeliverAnswers();
 }
 
 void AgentHub::Gone(AgentKey key, const std::string& why) {
@@ -148,6 +150,7 @@ void AgentHub::Gone(AgentKey key, const std::string& why) {
     c.Gone(key, why);
     return c.TakeOutbox();
   }));
+  DeliverAnswers();
 }
 
 void AgentHub::Deliver(std::vector<Outgoing> outbox) {
@@ -164,6 +167,51 @@ void AgentHub::Deliver(std::vector<Outgoing> outbox) {
     } else {
       stream->End(ToGrpc(outgoing.end));
     }
+  }
+}
+
+void AgentHub::AskState(const std::string& host, TakeState answer) {
+  std::vector<Outgoing> outbox;
+  absl::Status refused;
+  coordinator_->With([&](Coordinator& c) {
+    const std::lock_guard lock(mutex_);
+    if (stops_asking_) {
+      refused = absl::FailedPreconditionError("the controller is stopping");
+      return;
+    }
+    const absl::StatusOr<uint64_t> question = c.AskState(host);
+    refused = question.status();
+    // Before the answer can come.
+    if (question.ok()) asked_[*question] = answer;
+    outbox = c.TakeOutbox();
+  });
+  if (!refused.ok()) answer(refused);
+  Deliver(std::move(outbox));
+}
+
+void AgentHub::DeliverAnswers() {
+  for (StateAnswer& answer : coordinator_->With([](Coordinator& c) { return c.TakeAnswers(); })) {
+    TakeState take;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = asked_.find(answer.question);
+      if (known == asked_.end()) continue;
+      take = std::move(known->second);
+      asked_.erase(known);
+    }
+    take(answer.state);
+  }
+}
+
+void AgentHub::StopAsking() {
+  std::map<uint64_t, TakeState> open;
+  {
+    const std::lock_guard lock(mutex_);
+    stops_asking_ = true;
+    open.swap(asked_);
+  }
+  for (const auto& [question, take] : open) {
+    take(absl::FailedPreconditionError("the controller is stopping"));
   }
 }
 

@@ -6,9 +6,11 @@
 #define MCCS_CONTROLLER_AGENT_HUB_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "controller/shared_coordinator.h"
@@ -31,18 +33,28 @@ class AgentHub final : public agent::AgentHub::CallbackService {
   // Sends what the coordinator has to say by now.
   void Flush();
 
+  // Asks the daemon of `host` for its state. `answer` is called once, by any thread, perhaps before
+  // this returns.
+  using TakeState = std::function<void(const absl::StatusOr<state::Daemon>&)>;
+  void AskState(const std::string& host, TakeState answer);
+  // Answers all that is open and all that is asked from now on: the controller stops.
+  void StopAsking();
+
  private:
   friend class AgentStream;
 
   void Hear(AgentKey key, const agent::FromAgent& message);
   void Gone(AgentKey key, const std::string& why);
   void Deliver(std::vector<Outgoing> outbox);
+  void DeliverAnswers();
   void Forget(AgentKey key);
 
   SharedCoordinator* const coordinator_;
   std::mutex mutex_;  // of what follows
   std::map<AgentKey, std::shared_ptr<AgentStream>> streams_;
   uint64_t last_key_ = 0;
+  std::map<uint64_t, TakeState> asked_;  // by question
+  bool stops_asking_ = false;
 };
 
 }  // namespace mccs

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "controller/planner.h"
 
 namespace mccs {
@@ -34,6 +35,9 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
                  host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
       replan_ = true;
+      break;
+    case agent::FromAgent::kDumped:
+      questions_.Hear(host, message.dumped().question(), message.dumped().state());
       break;
     default:
       break;  // A kind that a later version of the protocol added.
@@ -187,11 +191,13 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   log_->Warning("host ", known->second, " lost: ", why);
   registry_.Lose(known->second, why, clock_->Now());
   replan_ = true;
+  questions_.Lost(known->second, why);
   host_of_.erase(known);
 }
 
 void Coordinator::Tick() {
   const MonotonicNs now = clock_->Now();
+  questions_.Expire(now);
   std::vector<AgentKey> silent;
   for (const auto& [agent, host] : host_of_) {
     if (now - registry_.hosts().at(host).heard > options_.heartbeat_timeout_ns)
@@ -208,6 +214,13 @@ void Coordinator::Tick() {
   if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
   GiveUpStaleProposals();
   if (replan_) Replan();
+}
+
+absl::StatusOr<uint64_t> Coordinator::AskState(const std::string& host) {
+  MCCS_ASSIGN_OR_RETURN(const uint64_t question, questions_.Ask(registry_, host, clock_->Now()));
+  outbox_.push_back({registry_.hosts().at(host).agent, agent::ToAgent(), absl::OkStatus()});
+  outbox_.back().message->mutable_dump()->set_question(question);
+  return question;
 }
 
 std::vector<Outgoing> Coordinator::TakeOutbox() { return std::exchange(outbox_, {}); }

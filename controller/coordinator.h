@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "controller/objects/object_set.h"
+#include "controller/questions.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
 #include "controller/strategy_memory.h"
@@ -60,6 +61,11 @@ class Coordinator {
 
   std::vector<Outgoing> TakeOutbox();
 
+  // Asks the daemon of `host` for its state; the answer comes with TakeAnswers, some seconds later
+  // at most. Errors as Questions::Ask.
+  absl::StatusOr<uint64_t> AskState(const std::string& host);
+  std::vector<StateAnswer> TakeAnswers() { return questions_.TakeAnswers(); }
+
   // What operators want from now on: proposed to all communicators that shall run otherwise.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
@@ -92,6 +98,7 @@ class Coordinator {
   const MonotonicNs started_;
   Registry registry_;
   Rollouts rollouts_;
+  Questions questions_;
   StrategyMemory strategies_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents

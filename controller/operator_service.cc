@@ -22,10 +22,13 @@ std::vector<ObjectFile> FilesOf(
   return read;
 }
 
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(
-      grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message())));
+  reactor->Finish(ToGrpc(status));
   return reactor;
 }
 
@@ -64,6 +67,18 @@ grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext*
       coordinator_->With([](Coordinator& c) { return mccs::ListWork(c.registry()); });
   *reply = ShowWork(std::move(records), *catalog_->objects());
   return Answer(context, absl::OkStatus());
+}
+
+grpc::ServerUnaryReactor* OperatorService::Dump(grpc::CallbackServerContext* context,
+                                                const control::DumpRequest* request,
+                                                control::DumpReply* reply) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  // gRPC keeps reply and reactor until Finish, also when the caller has gone.
+  agents_->AskState(request->host(), [reactor, reply](const absl::StatusOr<state::Daemon>& state) {
+    if (state.ok()) *reply->mutable_daemon() = *state;
+    reactor->Finish(ToGrpc(state.status()));
+  });
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* OperatorService::Version(grpc::CallbackServerContext* context,

@@ -30,6 +30,10 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
                                      const control::ListWorkRequest* request,
                                      control::ListWorkReply* reply) override;
+  // Answered when the daemon has.
+  grpc::ServerUnaryReactor* Dump(grpc::CallbackServerContext* context,
+                                 const control::DumpRequest* request,
+                                 control::DumpReply* reply) override;
   grpc::ServerUnaryReactor* Version(grpc::CallbackServerContext* context,
                                     const control::VersionRequest* request,
                                     control::VersionReply* reply) override;

@@ -61,6 +61,7 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
 }
 
 ControllerServer::~ControllerServer() {
+  impl_->hub.StopAsking();  // Calls that wait for a daemon would keep the server.
   impl_->server->Shutdown(std::chrono::system_clock::now() + kStopPatience);
   impl_->server->Wait();
 }

@@ -92,6 +92,7 @@ bool Daemon::Poll(bool woken) {
   moved |= rendezvous_->Poll();
   moved |= DispatchFinished(*parts_.device);
   moved |= communicators_->Poll();
+  moved |= PollQuestions();
   return moved;
 }
 
@@ -155,6 +156,29 @@ bool Daemon::PollDoors() {
     return !rendezvous_->SecretOf(door.meeting).has_value();
   });
   return moved;
+}
+
+bool Daemon::PollQuestions() {
+  if (!dump_.has_value()) {
+    const std::optional<uint64_t> question = parts_.controller->TakeQuestion();
+    if (!question.has_value()) return false;
+    state::Daemon first;
+    first.set_host(environment_.position.host);
+    first.set_endpoint(ToString(environment_.endpoint));
+    first.set_measured_ns(parts_.clock->Now());
+    first.mutable_engine()->set_turns(counters_->turns.value());
+    first.mutable_engine()->set_busy_turns(counters_->busy_turns.value());
+    first.mutable_engine()->set_sleeps(counters_->sleeps.value());
+    first.mutable_engine()->set_awake_ns(counters_->awake_ns.value());
+    first.set_device(parts_.device->Description());
+    first.set_meetings(rendezvous_->meetings());
+    dump_.emplace(*question, std::move(first));
+  }
+  if (dump_->Continue(*frontend_, *communicators_)) {
+    parts_.controller->AnswerState(dump_->question(), dump_->state());
+    dump_.reset();
+  }
+  return true;
 }
 
 MonotonicNs Daemon::NextDeadline() const {

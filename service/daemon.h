@@ -6,6 +6,7 @@
 #define MCCS_SERVICE_DAEMON_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@
 #include "service/communicator/rendezvous.h"
 #include "service/counters.h"
 #include "service/frontend/frontend.h"
+#include "service/state_dump.h"
 #include "service/transport/network.h"
 #include "service/transport/peer_listener.h"
 
@@ -91,6 +93,7 @@ class Daemon {
   absl::StatusOr<std::unique_ptr<PeerListener>> Listen(const Endpoint& at);
   absl::Status HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollDoors();
+  bool PollQuestions();
 
   const DaemonParts parts_;
   const std::shared_ptr<DaemonCounters> counters_ = std::make_shared<DaemonCounters>();
@@ -104,6 +107,7 @@ class Daemon {
   std::unique_ptr<Frontend> frontend_;
   std::unique_ptr<PeerListener> listener_;  // for peers
   std::vector<EnvironmentDoor> environment_doors_;
+  std::optional<StateDump> dump_;  // that is being gathered
 };
 
 }  // namespace mccs

@@ -60,6 +60,8 @@ class Agent final : public ControllerLink {
   std::optional<Proposal> TakeProposal() override;
   std::optional<PaceOrder> TakePace() override;
   void Report(const CommunicatorStats& stats) override;
+  std::optional<uint64_t> TakeQuestion() override;
+  void AnswerState(uint64_t question, const state::Daemon& state) override;
   void Ended(CommId id, const std::string& why) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "service/agent/agent_table.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -141,7 +142,9 @@ std::vector<agent::Announce> AgentTable::Registration() {
 }
 
 std::vector<agent::FromAgent> AgentTable::TakeUnsaid() {
-  std::vector<agent::FromAgent> messages;
+  std::vector<agent::FromAgent> messages(std::make_move_iterator(answers_.begin()),
+                                         std::make_move_iterator(answers_.end()));
+  answers_.clear();
   for (auto it = entries_.begin(); it != entries_.end() && messages.size() < kMaxUnsaid;) {
     Entry& entry = it->second;
     if (entry.announce_unsaid) {
@@ -225,6 +228,29 @@ std::optional<PaceOrder> AgentTable::TakePace() {
   PaceOrder order = std::move(paced_.front());
   paced_.pop_front();
   return order;
+}
+
+void AgentTable::Ask(uint64_t question) {
+  if (questions_.size() < kMaxQuestions) questions_.push_back(question);
+}
+
+std::optional<uint64_t> AgentTable::TakeQuestion() {
+  if (questions_.empty()) return std::nullopt;
+  const uint64_t question = questions_.front();
+  questions_.pop_front();
+  return question;
+}
+
+void AgentTable::Answer(uint64_t question, const state::Daemon& state) {
+  if (answers_.size() >= kMaxQuestions) return;
+  agent::Dumped* dumped = answers_.emplace_back().mutable_dumped();
+  dumped->set_question(question);
+  *dumped->mutable_state() = state;
+}
+
+void AgentTable::ForgetQuestions() {
+  questions_.clear();
+  answers_.clear();
 }
 
 }  // namespace mccs

@@ -56,6 +56,15 @@ class AgentTable {
   // There is something to take.
   bool has_orders() const { return !proposed_.empty() || !paced_.empty(); }
 
+  // An operator asks for the daemon's state. More than kMaxQuestions at a time are not taken.
+  void Ask(uint64_t question);
+  std::optional<uint64_t> TakeQuestion();
+  bool has_questions() const { return !questions_.empty(); }
+  void Answer(uint64_t question, const state::Daemon& state);
+  // A stream has ended: nobody waits for answers any more.
+  void ForgetQuestions();
+
+  static constexpr size_t kMaxQuestions = 8;
   static constexpr size_t kMaxUnsaid = 256;
   // Of one communicator: what is in force, what it goes over to, and what came meanwhile.
   static constexpr size_t kMaxTaken = 8;
@@ -82,6 +91,8 @@ class AgentTable {
   std::deque<CommId> proposed_;  // with a proposal that was not taken, the oldest first
   std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
   std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
+  std::deque<uint64_t> questions_;  // that the engine has not taken
+  std::deque<agent::FromAgent> answers_;
 };
 
 }  // namespace mccs

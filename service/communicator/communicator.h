@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "proto/daemon_state.pb.h"
 #include "proto/unique_id.h"
 #include "service/communicator/communicator_environment.h"
 #include "service/communicator/decided_order.h"
@@ -115,6 +116,9 @@ class Communicator {
   // True when anything moved.
   bool Poll();
 
+  // All that it knows, for an operator; `turns` is not its to know.
+  void Tell(state::Communicator* out) const;
+
   State state() const { return state_; }
   // Its ranks are still being collected.
   bool joinable() const {
@@ -167,6 +171,7 @@ class Communicator {
   // Behind a change of the strategy in force, or of why the last proposal is not.
   void CountChange(const Strategy& before, Epoch refused_before);
   void Activate();
+  void TellOperation(state::Operation* out) const;
   // The most that a local rank has captured into graphs that live.
   size_t ReplayableGroups() const;
   // Whether the local ranks have entered the operation that runs or comes next.

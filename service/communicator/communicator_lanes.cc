@@ -149,6 +149,14 @@ MonotonicNs CommunicatorLanes::NextDeadline() const {
   return old_ != nullptr ? std::min(next, old_->NextDeadline()) : next;
 }
 
+void CommunicatorLanes::ForEachSet(
+    const std::function<void(const char* name, const LaneSet& set)>& look) const {
+  look("messages", *messages_);
+  look("current", *current_);
+  if (next_ != nullptr) look("next", *next_);
+  if (old_ != nullptr) look("old", *old_);
+}
+
 std::vector<CommunicatorStats::Lane> CommunicatorLanes::Stats() const {
   std::vector<CommunicatorStats::Lane> stats = current_->Stats();
   std::ranges::move(messages_->Stats(), std::back_inserter(stats));

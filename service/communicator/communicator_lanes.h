@@ -11,6 +11,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,8 @@ class CommunicatorLanes {
   bool GiveBackMemory();
   MonotonicNs NextDeadline() const;
   std::vector<CommunicatorStats::Lane> Stats() const;
+  // With its name: "messages", "current", "next", "old".
+  void ForEachSet(const std::function<void(const char* name, const LaneSet& set)>& look) const;
 
  private:
   explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}

@@ -42,7 +42,8 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
                        " has been used already: every communicator needs one of its own"));
     }
   }
-  Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(turns_, env_, request));
+  Entry& entry =
+      *entries_.emplace_back(std::make_unique<Entry>(turns_, env_, request, ++last_number_));
   entry.communicator.AddRank(request, port);
   return &entry.communicator;
 }
@@ -202,6 +203,17 @@ MonotonicNs CommunicatorTable::NextDeadline() const {
     next = std::min(next, EntryOf(*taker).communicator.NextDeadline());
   }
   return next;
+}
+
+std::optional<uint64_t> CommunicatorTable::TellNext(uint64_t after,
+                                                    state::Communicator* out) const {
+  const auto next =
+      std::upper_bound(entries_.begin(), entries_.end(), after,
+                       [](uint64_t n, const auto& entry) { return n < entry->number; });
+  if (next == entries_.end()) return std::nullopt;
+  (*next)->communicator.Tell(out);
+  out->set_turns((*next)->turns());
+  return (*next)->number;
 }
 
 uint64_t CommunicatorTable::TurnsOf(CommId id) const {

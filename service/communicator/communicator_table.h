@@ -48,13 +48,18 @@ class CommunicatorTable {
   // No memory of a tenant is in the device's hands.
   bool quiescent() const;
   size_t size() const { return entries_.size(); }
+  // Tells of the communicator that came next after the one that `after` stands for; 0: of the
+  // first. What stands for it, from 1 on; nothing: there are no more.
+  std::optional<uint64_t> TellNext(uint64_t after, state::Communicator* out) const;
   // Turns that the communicator has had so far; 0 if there is none of that id.
   uint64_t TurnsOf(CommId id) const;
 
  private:
   struct Entry final : TurnQueue::Taker {
-    Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first)
-        : Taker(turns), communicator(environment, first, *this) {}
+    Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
+          uint64_t n)
+        : Taker(turns), number(n), communicator(environment, first, *this) {}
+    const uint64_t number;
     Communicator communicator;
   };
 
@@ -73,7 +78,8 @@ class CommunicatorTable {
   Rendezvous& rendezvous_;
   GonePort gone_;
   TurnQueue turns_;
-  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<std::unique_ptr<Entry>> entries_;  // by number
+  uint64_t last_number_ = 0;
   std::deque<CommId> ended_;  // the last ones, the newest at the back
 };
 

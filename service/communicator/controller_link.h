@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "proto/call_options.h"
 #include "proto/cluster.pb.h"
+#include "proto/daemon_state.pb.h"
 #include "service/communicator/strategy.h"
 #include "service/pacing/pace.h"
 #include "service/work_tally.h"
@@ -98,6 +99,10 @@ class ControllerLink {
   virtual std::optional<PaceOrder> TakePace() = 0;
   // Every daemon of the communicator, now and then and when it changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
+  // An operator asks for the daemon's state: a question that was not taken yet, to be answered with
+  // AnswerState. Cheap where there is none.
+  virtual std::optional<uint64_t> TakeQuestion() { return std::nullopt; }
+  virtual void AnswerState(uint64_t /*question*/, const state::Daemon& /*state*/) {}
   // Of one that nobody heard of, too.
   virtual void Ended(CommId id, const std::string& why) = 0;
 };

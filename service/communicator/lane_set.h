@@ -125,6 +125,9 @@ class LaneSet final : public LaneDirectory {
   // Lanes that are not up, for texts.
   std::string DescribeMissing() const;
 
+  // In the order in which they were made.
+  const std::vector<std::unique_ptr<OutgoingLane>>& outgoing() const { return outgoing_; }
+  const std::vector<std::unique_ptr<IncomingLane>>& incoming() const { return incoming_; }
   // Of the lanes out of this host; those of the rings first, by channel.
   std::vector<CommunicatorStats::Lane> Stats() const;
 

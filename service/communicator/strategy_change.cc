@@ -54,6 +54,31 @@ void StrategyChange::GoOver() {
                      " from operation #", boundary_ + 1, " on, strategy ", strategy_.origin);
 }
 
+std::string StrategyChange::Describe() const {
+  const auto to = [&](const auto&... what) {
+    return absl::StrCat("to epoch ", epoch_.value(), ": ", what...);
+  };
+  switch (phase_) {
+    case Phase::kNone:
+      return "";
+    case Phase::kOpening:
+      return to("opens its lanes");
+    case Phase::kOpened:
+      return opened_.ok() ? to("its lanes are open, waits for other hosts")
+                          : to("cannot open its lanes: ", std::string(opened_.message()));
+    case Phase::kHeld:
+    case Phase::kAnswered:
+      return to("starts nothing more, waits for the leader's word");
+    case Phase::kCommitted:
+      return to("begins after operation #", boundary_);
+    case Phase::kDraining:
+      return to("in force, the old lanes still carry something");
+    case Phase::kDrained:
+      return to("in force, waits for the leader's word to close the old lanes");
+  }
+  return "";
+}
+
 // ---- Orders -------------------------------------------------------------------------------------
 
 absl::StatusOr<bool> StrategyChange::Hear(const StarMessage& heard) {

@@ -72,6 +72,9 @@ class StrategyChange {
   // The newest epoch that was proposed, was none before, and will never be in force.
   Epoch refused() const { return refused_; }
 
+  // How far a change is, for people; empty: none is under way.
+  std::string Describe() const;
+
   // May operation `number`, the next one of this host, be started?
   bool Allows(uint64_t number) const;
   // After operation `completed`, with none running: is it time to go over?

@@ -76,6 +76,14 @@ absl::StatusOr<std::weak_ptr<DeviceMemory>> BufferRegistry::Release(BufferId id)
   return memory;
 }
 
+uint64_t BufferRegistry::bytes() const {
+  uint64_t sum = 0;
+  for (const auto& [id, entry] : buffers_) {
+    sum += entry.chunks == nullptr ? entry.whole->bytes() : entry.chunks->Hold()->bytes();
+  }
+  return sum;
+}
+
 absl::StatusOr<BufferHold> BufferRegistry::Resolve(const wire::BufferRef& ref, uint64_t bytes,
                                                    size_t alignment) const {
   auto it = buffers_.find(BufferId(ref.id));

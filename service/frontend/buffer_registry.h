@@ -47,6 +47,8 @@ class BufferRegistry {
 
   bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t size() const { return buffers_.size(); }
+  // Of all buffers; those in chunks with what they may grow to.
+  uint64_t bytes() const;
 
  private:
   // What an id stands for: one allocation, or chunks.

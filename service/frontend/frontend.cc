@@ -1,5 +1,6 @@
 #include "service/frontend/frontend.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,15 @@ void Frontend::LetIn(std::unique_ptr<TenantChannel> channel) {
 void Frontend::Say(const std::string& trouble) {
   if (said_.size() >= kMostTroubles && !said_.contains(trouble)) said_.clear();
   if (said_[trouble].IsDue(trouble, env_.clock->Now())) env_.log->Error(trouble);
+}
+
+std::optional<uint64_t> Frontend::TellNext(uint64_t after, state::Session* out) const {
+  const auto next =
+      std::upper_bound(sessions_.begin(), sessions_.end(), after,
+                       [](uint64_t id, const auto& session) { return id < session->id().value(); });
+  if (next == sessions_.end()) return std::nullopt;
+  (*next)->Tell(out);
+  return (*next)->id().value();
 }
 
 bool Frontend::PrepareSleep() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ class Frontend {
   void EndSleep();
 
   size_t sessions() const { return sessions_.size(); }
+  // Tells of the session whose id follows `after`, and its id; nothing: there are no more.
+  std::optional<uint64_t> TellNext(uint64_t after, state::Session* out) const;
 
  private:
   bool AcceptNew();
@@ -51,7 +54,7 @@ class Frontend {
 
   const SessionEnvironment& env_;
   std::vector<std::unique_ptr<TenantDoor>> doors_;
-  std::vector<std::unique_ptr<Session>> sessions_;
+  std::vector<std::unique_ptr<Session>> sessions_;           // by id
   absl::flat_hash_map<std::string, size_t> by_tenant_;       // sessions; of tenants that have some
   absl::flat_hash_map<std::string, RepeatedSentence> said_;  // of the doors, by what it says
   uint64_t last_id_ = 0;

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/shared_region.h"
+#include "proto/daemon_state.pb.h"
 #include "proto/shim_wire.h"
 #include "service/communicator/communicator.h"
 #include "service/communicator/rank_port.h"
@@ -83,6 +84,8 @@ class RankEndpoint final : public RankPort {
   bool HasTaken(uint64_t records) const {
     return taken_ >= records || failed_ || communicator == nullptr;
   }
+  // All that it knows, for an operator.
+  void Tell(state::SessionRank* out) const;
   // Of work that has failed nothing is held once nobody is at it any more.
   void DropFailedCalls();
 

@@ -20,6 +20,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "base/shared_region.h"
+#include "proto/daemon_state.pb.h"
 #include "proto/shim_control.h"
 #include "service/communicator/communicator_table.h"
 #include "service/communicator/offspring.h"
@@ -61,6 +62,9 @@ class Session {
   void EndSleep();
 
   bool closed() const { return state_ == State::kClosed; }
+  SessionId id() const { return id_; }
+  // All that it knows, for an operator.
+  void Tell(state::Session* out) const;
   const TenantIdentity& identity() const { return channel_->identity(); }
 
  private:

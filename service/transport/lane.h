@@ -67,6 +67,8 @@ struct LaneCounters {
   uint64_t slices = 0;
   uint64_t payload_bytes = 0;
   uint64_t reconnects = 0;
+  // Now. A sender: slices that may still be posted; a receiver: slots that are free.
+  uint64_t credit = 0;
 };
 
 // What keeps a lane from sending.

@@ -104,7 +104,10 @@ void StreamRecvLane::Attach(std::unique_ptr<Connection> connection) {
 }
 
 LaneCounters StreamRecvLane::counters() const {
-  return {.slices = delivered_, .payload_bytes = landed_bytes_, .reconnects = link_.reconnects()};
+  return {.slices = delivered_,
+          .payload_bytes = landed_bytes_,
+          .reconnects = link_.reconnects(),
+          .credit = shape_.slots - (delivered_ - released_)};
 }
 
 // One read call and what follows from it; false when nothing came.

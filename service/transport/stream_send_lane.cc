@@ -113,7 +113,8 @@ void StreamSendLane::Attach(std::unique_ptr<Connection> connection) {
 LaneCounters StreamSendLane::counters() const {
   return {.slices = acknowledged_,
           .payload_bytes = acknowledged_bytes_,
-          .reconnects = link_.reconnects()};
+          .reconnects = link_.reconnects(),
+          .credit = credit_ - next_};
 }
 
 bool StreamSendLane::ReadAcks() {

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from lab_world import PATIENCE_S, Lab, cases, environment, eventually, program
+from lab_world import PATIENCE_S, Lab, call, cases, environment, eventually, program
 
 SIZE = 65536 * 4  # of steady_job's calls, in bytes
 
@@ -83,12 +83,54 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertTrue(said.endswith(b"\x1b[?25h\x1b[?1049l"), said[-80:])
         self.assertIn(b"BUSBW", said)
 
+    def test_dump_is_the_daemons_own_state(self):
+        state = json.loads(self.run_ok("dump", "h1"))
+        self.assertEqual(state["host"], "h1")
+        session, = state["sessions"]
+        self.assertEqual((session["tenant"], session["state"]), (self.tenant, "open"))
+        self.assertGreaterEqual(int(session["buffer_bytes"]), SIZE)
+        communicator, = state["communicators"]
+        self.assertEqual((communicator["state"], communicator["ranks"], communicator["leads"]), ("active", [1], False))
+        self.assertEqual(communicator["hosts"], ["h0", "h1"])
+        self.assertGreater(int(communicator["operations"]), 0)
+        current = [lane for lane in communicator["lanes"] if lane["lanes"] == "current"]
+        self.assertEqual({lane["direction"] for lane in current}, {"in", "out"})
+        for lane in current:
+            self.assertEqual((lane["state"], lane["host"]), ("up", "h0"))
+            if lane["direction"] == "out":
+                self.assertLessEqual(int(lane["acknowledged"]), int(lane["next"]))
+        self.assertIn("\ncommunicators:\n", self.run_ok("dump", "h1", "-o", "yaml"))
+
+    def test_dump_of_a_host_that_is_not_there_names_those_that_are(self):
+        result = self.mccsctl("dump", "h7")
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "mccsctl: there is no host 'h7'; there are h0, h1\n"))
+
     def test_describe_says_what_runs_where(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         words = ("describe", "communicator", listed[0]["id"])
         self.assertTrue(eventually(lambda: "Change:" not in self.run_ok(*words), timeout=30))
         self.assertTrue(re.search(r"Hosts\n  HOST  EPOCH  OPERATIONS  STATE\n  h0 +(\d+) +\d+  active\n"
                                   r"  h1 +\1 +\d+  active\n", self.run_ok(*words)), self.run_ok(*words))
+
+
+class WithoutADaemon(unittest.TestCase):
+    def test_dump_of_a_host_that_is_lost_or_stuck_says_so(self):
+        with Lab(hosts=2, gpus=1, name="observe-lost") as lab:
+            pids = {name: daemon["pid"] for name, daemon in lab.daemons().items()}
+            os.kill(pids["h0"], signal.SIGKILL)
+            # Stopped, its connection stays open until the controller counts it as silent.
+            os.kill(pids["h1"], signal.SIGSTOP)
+            mccsctl = [program("mccsctl"), "--controller", lab.daemons()["controller"]["endpoint"]]
+            try:
+                stuck = call(*mccsctl, "dump", "h1")
+                self.assertEqual(stuck.returncode, 1, stuck.stdout)
+                self.assertRegex(stuck.stderr, "host h1 (is connected, but its daemon has not answered|was lost before)")
+                lost = call(*mccsctl, "dump", "h0")
+                self.assertEqual(lost.returncode, 1, lost.stdout)
+                self.assertIn("host h0 is lost since", lost.stderr)
+            finally:
+                os.kill(pids["h1"], signal.SIGCONT)
 
 
 class WithoutAController(unittest.TestCase):

@@ -76,6 +76,8 @@ class SimController final : public ControllerLink {
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
   std::deque<PaceOrder> paces;
+  std::deque<uint64_t> questions;
+  std::map<uint64_t, state::Daemon> answers;  // by question
 
   bool connected() const override { return waited_for; }
   void Announce(const CommunicatorInfo& info) override { announced.push_back(info.id); }
@@ -92,6 +94,15 @@ class SimController final : public ControllerLink {
     return next;
   }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
+  std::optional<uint64_t> TakeQuestion() override {
+    if (questions.empty()) return std::nullopt;
+    const uint64_t next = questions.front();
+    questions.pop_front();
+    return next;
+  }
+  void AnswerState(uint64_t question, const state::Daemon& state) override {
+    answers[question] = state;
+  }
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };
 

@@ -84,6 +84,12 @@ absl::StatusOr<control::ListWorkReply> ControllerClient::ListWork() {
   return impl_->Call(&control::Operator::Stub::ListWork, control::ListWorkRequest());
 }
 
+absl::StatusOr<control::DumpReply> ControllerClient::Dump(const std::string& host) {
+  control::DumpRequest request;
+  request.set_host(host);
+  return impl_->Call(&control::Operator::Stub::Dump, request, kDumpSeconds);
+}
+
 absl::StatusOr<control::VersionReply> ControllerClient::Version() {
   return impl_->Call(&control::Operator::Stub::Version, control::VersionRequest());
 }

@@ -12,12 +12,14 @@
 
 namespace mccs {
 
-// THREAD: one. Each call blocks for kCallSeconds at most, a change for kChangeSeconds.
+// THREAD: one. Each call blocks for kCallSeconds at most, but for a change and a dump.
 class ControllerClient {
  public:
   static constexpr double kCallSeconds = 1.8;
   // The controller waits for its disk, and may have thousands of hosts to read.
   static constexpr double kChangeSeconds = 30;
+  // It waits for a daemon.
+  static constexpr double kDumpSeconds = 10;
 
   // `address`: "host:port".
   explicit ControllerClient(const std::string& address);
@@ -28,6 +30,7 @@ class ControllerClient {
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);
   absl::StatusOr<control::ListWorkReply> ListWork();
+  absl::StatusOr<control::DumpReply> Dump(const std::string& host);
   absl::StatusOr<control::VersionReply> Version();
   absl::StatusOr<control::ChangeReply> Apply(const control::ApplyRequest& request);
   absl::StatusOr<control::ChangeReply> Delete(const control::DeleteRequest& request);

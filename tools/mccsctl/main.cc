@@ -91,6 +91,26 @@ void DeclareDescribe(CLI::App* app, Options* options, Action* action) {
   DeclareDescribeObjects(describe, options, action);
 }
 
+void DeclareDump(CLI::App* app, Options* options, Action* action) {
+  CLI::App* dump = app->add_subcommand(
+      "dump", "All that a host's daemon knows of itself: sessions, communicators, lanes");
+  dump->add_option("HOST", options->id, "As 'mccsctl get hosts' names it")->required();
+  dump->footer(
+      "JSON, or YAML with -o yaml. The daemon's engine tells it a part at a turn, beside its "
+      "work.\n"
+      "\n"
+      "Examples:\n  mccsctl dump h0\n  mccsctl dump h0 | jq '.communicators[].operation'");
+  dump->callback([=] {
+    *action = [=] {
+      const absl::StatusOr<control::DumpReply> reply =
+          ControllerClient(options->controller).Dump(options->id);
+      if (!reply.ok()) return Fail(reply.status());
+      return Print(options->output == Output::kYaml ? RenderYaml(reply->daemon())
+                                                    : RenderJson(reply->daemon()));
+    };
+  });
+}
+
 void DeclareVersion(CLI::App* app, const Options* options, Action* action) {
   CLI::App* version =
       app->add_subcommand("version", "The versions of mccsctl and of the controller");
@@ -135,6 +155,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
   DeclareGet(app, options, action);
   DeclareDescribe(app, options, action);
   DeclareTop(app, options, action);
+  DeclareDump(app, options, action);
   DeclareApply(app, options, action);
   DeclareDiff(app, options, action);
   DeclareDelete(app, options, action);

@@ -1,6 +1,7 @@
 // The agent and the controller's server in one process, over gRPC on loopback. What is waited for
 // is looked at again and again, for kPatience at most.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include "controller/operator_view.h"
 #include "controller/server.h"
 #include "controller/store/memory_store.h"
+#include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"
 
 namespace mccs {
@@ -269,6 +271,80 @@ TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
 TEST(AgentRoundTrip, AnAgentWithoutNameOrControllerIsRefused) {
   EXPECT_EQ(TestAgent("", "h1").started().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(TestAgent("127.0.0.1:1", "").started().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Asks as mccsctl does, in a thread of its own, which is not held up by what comes next.
+class Question {
+ public:
+  Question(const std::string& controller, const std::string& host)
+      : thread_([this, controller, host] {
+          const auto stub = control::Operator::NewStub(
+              grpc::CreateChannel(controller, grpc::InsecureChannelCredentials()));
+          grpc::ClientContext context;
+          control::DumpRequest request;
+          request.set_host(host);
+          status_ = stub->Dump(&context, request, &reply_);
+        }) {}
+  ~Question() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const grpc::Status& Wait() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+  const state::Daemon& state() const { return reply_.daemon(); }
+
+ private:
+  grpc::Status status_;
+  control::DumpReply reply_;
+  std::thread thread_;
+};
+
+TEST(AgentRoundTrip, AnOperatorsQuestionComesToTheEngineAndBack) {
+  Controller controller("127.0.0.1:0");
+  TestAgent agent(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  EXPECT_FALSE(agent->TakeQuestion().has_value());
+  const int wakes = agent.wakes();
+  Question question(controller.address(), "h0");
+  std::optional<uint64_t> asked;
+  ASSERT_TRUE(Eventually([&] { return (asked = agent->TakeQuestion()).has_value(); }));
+  EXPECT_TRUE(Eventually([&] { return agent.wakes() > wakes; })) << "an idle engine sleeps";
+  EXPECT_FALSE(agent->TakeQuestion().has_value());
+  state::Daemon state;
+  state.set_host("h0");
+  state.add_communicators()->set_held_up("rank 3");
+  agent->AnswerState(*asked, state);
+  ASSERT_TRUE(question.Wait().ok()) << question.Wait().error_message();
+  EXPECT_EQ(question.state().communicators(0).held_up(), "rank 3");
+}
+
+TEST(AgentRoundTrip, WhoCannotAnswerIsSaid) {
+  Controller controller("127.0.0.1:0", /*heartbeat_timeout_ns=*/kNsPerSec);
+  {
+    Question nobody(controller.address(), "h7");
+    EXPECT_EQ(nobody.Wait().error_code(), grpc::StatusCode::NOT_FOUND);
+  }
+  auto agent = std::make_unique<TestAgent>(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return (*agent)->connected(); }));
+  Question silent(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeQuestion().has_value(); }));
+  Question lost(controller.address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return (*agent)->TakeQuestion().has_value(); }));
+  agent.reset();
+  EXPECT_EQ(lost.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(silent.Wait().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST(AgentRoundTrip, AControllerThatStopsAnswersWhatIsOpen) {
+  auto controller = std::make_unique<Controller>("127.0.0.1:0");
+  TestAgent agent(controller->address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
+  Question question(controller->address(), "h0");
+  ASSERT_TRUE(Eventually([&] { return agent->TakeQuestion().has_value(); }));
+  controller.reset();
+  EXPECT_FALSE(question.Wait().ok());
 }
 
 }  // namespace

@@ -1,0 +1,136 @@
+// What a daemon tells of itself when an operator asks, while jobs run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kCount = 100'000;
+
+state::Daemon Ask(SimWorld& world, int host) {
+  SimController& controller = world.host(host).controller();
+  const uint64_t question = controller.answers.size() + 1;
+  controller.questions.push_back(question);
+  EXPECT_TRUE(world.RunUntil([&] { return controller.answers.contains(question); }));
+  return controller.answers[question];
+}
+
+TEST(SimStateDump, WhatRunsAndWhoIsAwaitedIsToldByEachHost) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.PostAll(OpKind::kAllReduce, kCount);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  job.Post(0, OpKind::kBroadcast, kCount);
+  job.Post(1, OpKind::kBroadcast, kCount);
+  world.RunFor(kNsPerMs);
+  const state::Daemon first = Ask(world, 0), second = Ask(world, 1);
+  EXPECT_FALSE(first.host().empty());
+  ASSERT_EQ(first.communicators_size(), 1);
+  const state::Communicator& here = first.communicators(0);
+  EXPECT_EQ(here.id(), FormatCommId(world.host(0).controller().announced.front()));
+  EXPECT_EQ(here.tenant(), "uid 1000");
+  EXPECT_EQ(here.state(), "active");
+  EXPECT_TRUE(here.leads());
+  EXPECT_THAT(here.ranks(), ElementsAre(0));
+  EXPECT_EQ(here.operations(), 1u);
+  EXPECT_EQ(here.work(0).kind(), "all_reduce");
+  EXPECT_EQ(here.work(0).bytes(), kCount * sizeof(float));
+  EXPECT_EQ(here.operation().number(), 2u);
+  EXPECT_EQ(here.operation().state(), "running");
+  EXPECT_THAT(here.operation().call(), HasSubstr("broadcast"));
+  EXPECT_GT(here.turns(), 0u);
+  const state::Communicator& there = second.communicators(0);
+  EXPECT_FALSE(there.leads());
+  EXPECT_THAT(there.ranks(), ElementsAre(1, 2));
+  EXPECT_EQ(there.operation().state(), "waiting for ranks");
+  EXPECT_THAT(there.operation().absent(), ElementsAre(2));
+
+  ASSERT_EQ(second.sessions_size(), 2);
+  EXPECT_EQ(second.sessions(0).state(), "open");
+  EXPECT_EQ(second.sessions(0).buffers(), 2u);
+  EXPECT_GE(second.sessions(0).buffer_bytes(), 2u << 20);
+  EXPECT_EQ(second.sessions(0).ranks(0).rank(), 1);
+  EXPECT_EQ(second.sessions(0).ranks(0).communicator(), here.id());
+  EXPECT_EQ(second.sessions(0).ranks(0).records_posted(), 2u);
+
+  // Both ends of the lane from host 0, which is held up by the credit of the other end.
+  const auto lane = [](const state::Communicator& of, const std::string& direction) {
+    for (const state::Lane& lane : of.lanes()) {
+      if (lane.lanes() == "current" && lane.direction() == direction) return lane;
+    }
+    return state::Lane();
+  };
+  const state::Lane out = lane(here, "out"), in = lane(there, "in");
+  EXPECT_EQ(out.state(), "up");
+  EXPECT_GT(out.next(), 0u);
+  EXPECT_EQ(out.credit(), 0u) << "all slots of the other end are taken";
+  EXPECT_EQ(out.next(), in.next());
+  EXPECT_EQ(out.acknowledged(), in.next()) << "delivered";
+  EXPECT_EQ(in.credit(), 0u);
+}
+
+TEST(SimStateDump, AChangeThatIsUnderWayIsTold) {
+  SimWorld world({.seed = 2, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  EXPECT_EQ(Ask(world, 0).communicators(0).change(), "");
+  SimController& controller = world.host(0).controller();
+  Strategy next;
+  next.epoch = Epoch(6);
+  next.channels.resize(3);
+  for (ChannelStrategy& channel : next.channels) channel.ring = {HostIndex(1), HostIndex(0)};
+  next.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+  next.origin = "the test";
+  controller.proposals.push_back({controller.announced.front(), next});
+  controller.questions.push_back(100);
+  ASSERT_TRUE(world.RunUntil([&] { return controller.answers.contains(100); }));
+  EXPECT_THAT(controller.answers[100].communicators(0).change(), HasSubstr("to epoch 6: "));
+  world.RunFor(kNsPerSec);
+  const state::Daemon after = Ask(world, 0);
+  EXPECT_EQ(after.communicators(0).change(), "");
+  EXPECT_EQ(after.communicators(0).epoch(), 6u);
+  EXPECT_EQ(after.communicators(0).strategy(), "the test");
+  EXPECT_EQ(after.communicators(0).rings_size(), 3);
+}
+
+TEST(SimStateDump, ManyAreToldOverSeveralTurnsInTheirOrder) {
+  SimWorld world({.seed = 3, .hosts = 1, .network = {}});
+  std::deque<SimJob> jobs;
+  constexpr int kJobs = 3 * StateDump::kPartsPerTurn + 1;
+  for (int i = 0; i < kJobs; ++i) {
+    ASSERT_TRUE(jobs.emplace_back(world, std::vector<int>{0}, 1 << 12).Form());
+  }
+  const state::Daemon state = Ask(world, 0);
+  ASSERT_EQ(state.sessions_size(), kJobs);
+  ASSERT_EQ(state.communicators_size(), kJobs);
+  const std::vector<CommId>& announced = world.host(0).controller().announced;
+  for (int i = 0; i < kJobs; ++i) {
+    EXPECT_EQ(state.communicators(i).id(), FormatCommId(announced[static_cast<size_t>(i)]));
+  }
+  EXPECT_EQ(state.communicators_left_out(), 0u);
+}
+
+TEST(SimStateDump, OneThatHasFailedSaysWhy) {
+  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  job.Post(0, OpKind::kAllReduce, kCount);
+  world.RunFor(kNsPerMs);
+  world.host(1).Kill(world.network());
+  world.RunFor(kNsPerSec);
+  const state::Daemon state = Ask(world, 0);
+  ASSERT_EQ(state.communicators_size(), 1);
+  EXPECT_THAT(state.communicators(0).state(), HasSubstr("failed: "));
+  EXPECT_FALSE(state.communicators(0).has_operation());
+}
+
+}  // namespace
+}  // namespace mccs
