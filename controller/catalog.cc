@@ -94,8 +94,9 @@ Catalog::Objects Catalog::objects() const {
 }
 
 absl::StatusOr<Catalog::Outcome> Catalog::Apply(const std::vector<ObjectFile>& files,
-                                                const Caller& caller, bool dry_run) {
-  return Change("apply", caller, dry_run,
+                                                const Caller& caller, bool dry_run,
+                                                const char* action) {
+  return Change(action, caller, dry_run,
                 [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
                   MCCS_ASSIGN_OR_RETURN(std::vector<Object> objects, ReadObjects(files));
                   return PlanApply(stored, std::move(objects));
@@ -104,9 +105,10 @@ absl::StatusOr<Catalog::Outcome> Catalog::Apply(const std::vector<ObjectFile>& f
 
 absl::StatusOr<Catalog::Outcome> Catalog::Delete(std::vector<ObjectKey> keys,
                                                  const std::vector<ObjectFile>& files,
-                                                 const Caller& caller, bool dry_run) {
+                                                 const Caller& caller, bool dry_run,
+                                                 const char* action) {
   return Change(
-      "delete", caller, dry_run, [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
+      action, caller, dry_run, [&](const ObjectSet& stored) -> absl::StatusOr<PlannedChange> {
         MCCS_ASSIGN_OR_RETURN(const std::vector<Object> objects, ReadObjects(files));
         MCCS_ASSIGN_OR_RETURN(const std::vector<ObjectKey> read, KeysToDelete(stored, objects));
         keys.insert(keys.end(), read.begin(), read.end());

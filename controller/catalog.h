@@ -48,11 +48,12 @@ class Catalog {
   };
   // Errors as ReadObjects and PlanApply have them; kInternal: the store could not keep it. Then
   // nothing has changed. A dry run changes nothing and leaves no trace.
+  // `action`: what the audit log calls it.
   absl::StatusOr<Outcome> Apply(const std::vector<ObjectFile>& files, const Caller& caller,
-                                bool dry_run);
+                                bool dry_run, const char* action = "apply");
   // Objects by key, and those that `files` hold.
   absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
-                                 const Caller& caller, bool dry_run);
+                                 const Caller& caller, bool dry_run, const char* action = "delete");
 
   // The newest `limit` entries, the newest first.
   absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) { return store_->Audit(limit); }

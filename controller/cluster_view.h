@@ -30,6 +30,7 @@ struct HostView {
   // Where other daemons reach this one, if no NIC is named.
   std::string peer_address = {};
   uint16_t peer_port = 0;
+  bool drained = false;  // the operator wants it to be free
 };
 
 // Whose a communicator is, and what the Tenant is entitled to of the network.

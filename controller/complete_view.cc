@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "controller/drains.h"
+
 namespace mccs {
 namespace {
 
@@ -32,6 +34,7 @@ ClusterView CompleteView(ClusterView view, const ObjectSet& objects) {
             [](const HostView& a, const HostView& b) { return a.position < b.position; });
   for (CommunicatorView& communicator : view.communicators)
     communicator.owner = OwnerOf(communicator, objects);
+  MarkDrained(objects, &view);
   return view;
 }
 

@@ -7,8 +7,8 @@
 
 namespace mccs {
 
-// `view` with the Topologies and Tenants of `objects`. A host that a Topology has stands where that
-// says, whatever its daemon says.
+// `view` with the Topologies, Tenants and Drains of `objects`. A host that a Topology has stands
+// where that says, whatever its daemon says.
 ClusterView CompleteView(ClusterView view, const ObjectSet& objects);
 
 }  // namespace mccs

@@ -95,6 +95,11 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
   strategies_.Touch(id);
   replan_ = true;  // Others may have to make room.
   if (announce.running()) return;
+  for (const std::string& name : announce.hosts()) {
+    if (FindHostDrain(*objects_, name) == nullptr) continue;
+    log_->Warning("communicator ", FormatCommId(id), " of ", announce.tenant(), " starts on host ",
+                  name, ", which is drained");
+  }
   absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, View(), id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "controller/drains.h"
 #include "controller/objects/object_set.h"
 #include "controller/questions.h"
 #include "controller/registry.h"

@@ -81,6 +81,11 @@ void Describe(const TopologySpec& spec, Facts* facts) {
   facts->Add("LINKS", absl::StrCat(topology.links().size()));
 }
 
+void Describe(const DrainSpec& drain, Facts* facts) {
+  facts->Add("WHAT", WhatText(drain));
+  facts->Add("REASON", drain.reason);
+}
+
 using Concerned = std::map<const Object*, std::vector<CommId>>;
 
 // The communicators that each object of `set` matters to now.
@@ -93,6 +98,13 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
     }
     if (const Object* policy = PolicyInForce(set, communicator)) {
       concerned[policy].push_back(communicator.id);
+    }
+    for (const Object* object : set.OfKind(ObjectKind::kDrain)) {
+      const std::string& host = DrainOf(*object).host;
+      const auto& hosts = communicator.hosts;
+      if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) {
+        concerned[object].push_back(communicator.id);
+      }
     }
     for (const Object* object : topologies) {
       const Topology& topology = *TopologyOf(*object).topology;

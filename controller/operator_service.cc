@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "controller/drains.h"
 #include "controller/object_view.h"
 #include "controller/operator_view.h"
 #include "controller/work_view.h"
@@ -37,8 +40,8 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext* context,
                                                      const control::ListHostsRequest* /*request*/,
                                                      control::ListHostsReply* reply) {
-  *reply =
-      coordinator_->With([](Coordinator& c) { return mccs::ListHosts(c.registry(), c.Now()); });
+  *reply = coordinator_->With(
+      [](Coordinator& c) { return mccs::ListHosts(c.registry(), c.objects(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
@@ -119,6 +122,58 @@ grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* c
                        {context->peer(), request->caller().user()}, request->dry_run());
   if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
+}
+
+absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::DrainRequest& request,
+                                                              const Caller& caller) {
+  MCCS_ASSIGN_OR_RETURN(const DrainSpec spec, ReadDrain(request));
+  const Catalog::Objects objects = catalog_->objects();
+  const Object* known =
+      spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
+  control::DrainReply reply;
+  if (request.undo() && known == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(WhatText(spec), " is not drained"));
+  }
+  if (request.undo()) {
+    MCCS_RETURN_IF_ERROR(
+        catalog_->Delete({known->key}, {}, caller, /*dry_run=*/false, "undrain").status());
+    reply.set_changed(true);
+  } else if (known == nullptr || DrainOf(*known).reason != spec.reason) {
+    MCCS_RETURN_IF_ERROR(coordinator_->With(
+        [&](Coordinator& c) { return CheckIsThere(spec, *objects, c.registry()); }));
+    Object object;
+    object.key = known != nullptr ? known->key : ObjectKey{ObjectKind::kDrain, DrainName(spec)};
+    object.spec = spec;
+    MCCS_ASSIGN_OR_RETURN(
+        const Catalog::Outcome outcome,
+        catalog_->Apply({{"drain", DocumentOf(object, /*with_version=*/false)}}, caller,
+                        /*dry_run=*/false, "drain"));
+    reply.set_changed(!outcome.plan.IsNothing());
+  }
+  agents_->Flush();  // what policies make of it
+  std::vector<WorkRecord> records;
+  coordinator_->With([&](Coordinator& c) {
+    for (CommId id : UsersOfHost(c.registry(), spec.host)) {
+      reply.add_communicators(FormatCommId(id));
+    }
+    if (!spec.link.empty()) records = mccs::ListWork(c.registry());
+  });
+  const control::ListWorkReply shown = ShowWork(std::move(records), *objects);
+  for (const control::CommunicatorWork& work : shown.communicators()) {
+    const auto& links = work.links();
+    if (work.links_by_topology() && std::find(links.begin(), links.end(), spec.link) != links.end())
+      reply.add_communicators(work.id());
+  }
+  return reply;
+}
+
+grpc::ServerUnaryReactor* OperatorService::Drain(grpc::CallbackServerContext* context,
+                                                 const control::DrainRequest* request,
+                                                 control::DrainReply* reply) {
+  absl::StatusOr<control::DrainReply> done =
+      SetDrain(*request, {context->peer(), request->caller().user()});
+  if (done.ok()) *reply = *std::move(done);
+  return Answer(context, done.status());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListObjects(grpc::CallbackServerContext* context,

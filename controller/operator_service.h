@@ -46,6 +46,9 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* ListObjects(grpc::CallbackServerContext* context,
                                         const control::ListObjectsRequest* request,
                                         control::ListObjectsReply* reply) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context,
+                                  const control::DrainRequest* request,
+                                  control::DrainReply* reply) override;
   grpc::ServerUnaryReactor* ListAudit(grpc::CallbackServerContext* context,
                                       const control::ListAuditRequest* request,
                                       control::ListAuditReply* reply) override;
@@ -55,6 +58,8 @@ class OperatorService final : public control::Operator::CallbackService {
   // The change, and what it means for the communicators of `before`, as they were until then.
   control::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
                             bool dry_run);
+  absl::StatusOr<control::DrainReply> SetDrain(const control::DrainRequest& request,
+                                               const Caller& caller);
 
   SharedCoordinator* const coordinator_;
   Catalog* const catalog_;

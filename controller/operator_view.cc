@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/drains.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -173,7 +174,8 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
   return state;
 }
 
-control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now) {
+control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
+                                  MonotonicNs now) {
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
     for (const std::string& host : record.announced.hosts()) ++communicators[host];
@@ -190,6 +192,10 @@ control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now) {
     out->set_state(StateOf(*host));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
+    if (const Object* drain = FindHostDrain(objects, host->host.name())) {
+      out->set_drain(out->communicators() > 0 ? "draining" : "drained");
+      out->set_drain_reason(DrainOf(*drain).reason);
+    }
   }
   return reply;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "controller/objects/object_set.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
 #include "proto/operator.pb.h"
@@ -16,7 +17,8 @@ namespace mccs {
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
 // Hosts in the order of pod, rack and name.
-control::ListHostsReply ListHosts(const Registry& registry, MonotonicNs now);
+control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
+                                  MonotonicNs now);
 
 // Communicators from the oldest to the youngest.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now);

@@ -113,6 +113,8 @@ std::string InForce(const Object& object) {
       return "in part";
     case ObjectKind::kTopology:
       return NotActedOn(object).empty() ? "yes" : "in part";
+    case ObjectKind::kDrain:
+      return DrainOf(object).link.empty() ? "yes" : "in part";
     case ObjectKind::kPolicy:
       return IsActedOn(PolicyOf(object)) ? "yes" : "not yet";
   }
@@ -126,6 +128,10 @@ std::string NotActedOn(const Object& object) {
              "weight, guarantee, cap, priority and quotas are kept and not acted on yet.";
     case ObjectKind::kTopology:
       return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
+    case ObjectKind::kDrain:
+      if (DrainOf(object).link.empty()) return "";
+      return "A drained link is avoided by policies that place flows by a Topology; locality_ring "
+             "places none.";
     case ObjectKind::kPolicy:
       break;
   }

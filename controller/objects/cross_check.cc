@@ -50,6 +50,7 @@ class Checker {
     CheckTenants();
     CheckPolicies();
     CheckTopologies();
+    CheckDrains();
     return std::move(faults_);
   }
 
@@ -176,6 +177,28 @@ class Checker {
         Add(*object, "spec.hosts", "host '", host.name, "' stands in ", ToText(first->second),
             " already; take it out of one of them");
         break;
+      }
+    }
+  }
+
+  // A host may be drained that no Topology has: daemons register without one.
+  void CheckDrains() {
+    std::map<std::string, Place> drained;
+    for (const Object* object : set_.OfKind(ObjectKind::kDrain)) {
+      const DrainSpec& drain = DrainOf(*object);
+      const std::string field = drain.host.empty() ? "spec.link" : "spec.host";
+      const auto [first, is_first] = drained.emplace(WhatText(drain), Place{object, field});
+      if (!is_first) {
+        Add(*object, field, WhatText(drain), " is drained by ", ToText(first->second),
+            " already; delete one");
+      }
+      const bool known =
+          drain.link.empty() || std::any_of(topologies_.begin(), topologies_.end(), [&](auto* t) {
+            return TopologyOf(*t).topology->FindLink(drain.link).has_value();
+          });
+      if (!known) {
+        Add(*object, field, "no Topology has a link '", drain.link,
+            "'; name another, or apply a Topology that has it");
       }
     }
   }

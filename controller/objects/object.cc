@@ -24,6 +24,8 @@ const char* KindName(ObjectKind kind) {
       return "Policy";
     case ObjectKind::kTopology:
       return "Topology";
+    case ObjectKind::kDrain:
+      return "Drain";
   }
   return "";
 }

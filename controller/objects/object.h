@@ -19,6 +19,7 @@
 #include <variant>
 
 #include "base/yaml_config.h"
+#include "controller/objects/drain_spec.h"
 #include "controller/objects/policy_spec.h"
 #include "controller/objects/tenant_spec.h"
 #include "controller/objects/topology_spec.h"
@@ -27,9 +28,9 @@ namespace mccs {
 
 inline constexpr char kApiVersion[] = "mccs/v1";
 
-enum class ObjectKind { kTenant, kPolicy, kTopology };
+enum class ObjectKind { kTenant, kPolicy, kTopology, kDrain };
 inline constexpr ObjectKind kObjectKinds[] = {ObjectKind::kTenant, ObjectKind::kPolicy,
-                                              ObjectKind::kTopology};
+                                              ObjectKind::kTopology, ObjectKind::kDrain};
 
 // "Tenant"; and back, nothing for another word.
 const char* KindName(ObjectKind kind);
@@ -57,7 +58,7 @@ struct Object {
   // Of what is stored: the revision at which it changed last. As read: what the document claims to
   // be an edit of; 0: it claims nothing.
   uint64_t version = 0;
-  std::variant<TenantSpec, PolicySpec, TopologySpec> spec;
+  std::variant<TenantSpec, PolicySpec, TopologySpec, DrainSpec> spec;
   std::optional<ObjectOrigin> origin;  // absent: from the store
 };
 

@@ -34,6 +34,7 @@ inline const PolicySpec& PolicyOf(const Object& object) {
 inline const TopologySpec& TopologyOf(const Object& object) {
   return std::get<TopologySpec>(object.spec);
 }
+inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpec>(object.spec); }
 
 // The Tenant that a daemon calls `announced`: "uid 1000", or the tenant of a socket. Null: none is
 // known.

@@ -78,6 +78,9 @@ std::optional<Object> ReadObject(YamlReader document) {
     case ObjectKind::kTopology:
       object.spec = ReadTopologyObject(document, object.key.name);
       break;
+    case ObjectKind::kDrain:
+      object.spec = ReadDrainSpec(document.Child("spec", Need::kRequired));
+      break;
   }
   return object;
 }

@@ -78,7 +78,7 @@ class AgentTable {
     bool report_unsaid = false;
     std::optional<std::string> ended;
     std::optional<Strategy> proposal;
-    Epoch newest{0};  // of all proposals
+    Epoch newest{0};              // of all proposals
     std::vector<Strategy> taken;  // proposals that the leader took, from the one in force on
     int hosts = 0;
   };
@@ -88,9 +88,9 @@ class AgentTable {
   static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
 
   std::map<CommId, Entry> entries_;
-  std::deque<CommId> proposed_;  // with a proposal that was not taken, the oldest first
-  std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
-  std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
+  std::deque<CommId> proposed_;     // with a proposal that was not taken, the oldest first
+  std::deque<PaceOrder> paced_;     // to be taken; one for each communicator
+  std::deque<PaceOrder> early_;     // likewise, of communicators that are not known yet
   std::deque<uint64_t> questions_;  // that the engine has not taken
   std::deque<agent::FromAgent> answers_;
 };

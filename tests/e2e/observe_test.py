@@ -106,6 +106,23 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr),
                          (1, "mccsctl: there is no host 'h7'; there are h0, h1\n"))
 
+    def test_a_drained_host_says_who_uses_it_and_stays_drained_until_undrain(self):
+        state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731
+        said = self.run_ok("drain", "host", "h1", "--reason", "new memory")
+        self.assertRegex(said, r"^host/h1 is draining\n\nCommunicators that use it:\n  [0-9a-f]{16}\n")
+        self.addCleanup(self.mccsctl, "undrain", "host", "h1")
+        self.assertEqual(state(), ["", "draining"])
+        self.assertRegex(self.run_ok("get", "hosts"), r"\nh1 .* ready, draining\n")
+        self.assertIn("new memory", self.run_ok("get", "drains"))
+        self.assertRegex(self.run_ok("audit", "--limit", "1"), r" drain +\d+ +created Drain 'host.h1' +done")
+        self.assertEqual(self.run_ok("undrain", "host", "h1"), "host/h1 takes new work again\n")
+        self.assertEqual(state(), ["", ""])
+        again = self.mccsctl("undrain", "host", "h1")
+        self.assertEqual((again.returncode, again.stderr), (1, "mccsctl: host h1 is not drained\n"))
+        self.assertIn("knows a host 'h9'", self.mccsctl("drain", "host", "h9").stderr)
+        self.assertIn("no Topology has a link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
+        self.assertEqual(self.mccsctl("drain", "rack", "r0").returncode, 2)
+
     def test_describe_says_what_runs_where(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         words = ("describe", "communicator", listed[0]["id"])
@@ -118,10 +135,12 @@ class WithoutADaemon(unittest.TestCase):
     def test_dump_of_a_host_that_is_lost_or_stuck_says_so(self):
         with Lab(hosts=2, gpus=1, name="observe-lost") as lab:
             pids = {name: daemon["pid"] for name, daemon in lab.daemons().items()}
+            mccsctl = [program("mccsctl"), "--controller", lab.daemons()["controller"]["endpoint"]]
+            registered = lambda: call(*mccsctl, "get", "hosts").stdout.count("  ready\n")  # noqa: E731
+            self.assertTrue(eventually(lambda: registered() == 2, timeout=60))
             os.kill(pids["h0"], signal.SIGKILL)
             # Stopped, its connection stays open until the controller counts it as silent.
             os.kill(pids["h1"], signal.SIGSTOP)
-            mccsctl = [program("mccsctl"), "--controller", lab.daemons()["controller"]["endpoint"]]
             try:
                 stuck = call(*mccsctl, "dump", "h1")
                 self.assertEqual(stuck.returncode, 1, stuck.stdout)

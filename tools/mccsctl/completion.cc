@@ -25,7 +25,7 @@ constexpr char kAfterCommands[] = R"bash(        command="$command ${COMP_WORDS[
   case "$before" in
     -o | --output) words='table wide json yaml' ;;
     -f | --filename) return ;; # files
-    --controller | --interval | --limit) return ;;
+    --controller | --interval | --limit | --reason) return ;;
     *)
       case "$command" in
 )bash";
@@ -80,7 +80,8 @@ std::string KindAfter(const CLI::App& app) {
   const std::string& name = app.get_name();
   for (const auto& [one, many] : {std::pair<const char*, const char*>{"tenant", "tenants"},
                                   {"policy", "policies"},
-                                  {"topology", "topologies"}}) {
+                                  {"topology", "topologies"},
+                                  {"drain", "drains"}}) {
     if (name == one || name == many) return many;
   }
   return "";

@@ -111,6 +111,10 @@ absl::StatusOr<control::ListObjectsReply> ControllerClient::ListObjects(
   return impl_->Call(&control::Operator::Stub::ListObjects, request);
 }
 
+absl::StatusOr<control::DrainReply> ControllerClient::Drain(const control::DrainRequest& request) {
+  return impl_->Call(&control::Operator::Stub::Drain, request, kChangeSeconds);
+}
+
 absl::StatusOr<control::ListAuditReply> ControllerClient::ListAudit(uint32_t limit) {
   control::ListAuditRequest request;
   request.set_limit(limit);

@@ -36,6 +36,7 @@ class ControllerClient {
   absl::StatusOr<control::ChangeReply> Delete(const control::DeleteRequest& request);
   absl::StatusOr<control::ListObjectsReply> ListObjects(const std::string& kind,
                                                         const std::vector<std::string>& names);
+  absl::StatusOr<control::DrainReply> Drain(const control::DrainRequest& request);
   absl::StatusOr<control::ListAuditReply> ListAudit(uint32_t limit);
 
  private:

@@ -159,6 +159,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
   DeclareApply(app, options, action);
   DeclareDiff(app, options, action);
   DeclareDelete(app, options, action);
+  DeclareDrain(app, options, action);
   DeclareAudit(app, options, action);
   DeclareCompletion(app, action);
   DeclareVersion(app, options, action);

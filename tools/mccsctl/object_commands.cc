@@ -24,6 +24,7 @@ constexpr Kind kKinds[] = {
     {"Tenant", "tenant", "tenants", "Who a tenant is, its weight, guarantee, cap and quotas"},
     {"Policy", "policy", "policies", "Which policy decides, for whom, with what parameters"},
     {"Topology", "topology", "topologies", "The racks, switches, hosts and links of a cluster"},
+    {"Drain", "drain", "drains", "Hosts and links that are to be free"},
 };
 
 void AddFiles(CLI::App* command, Options* options, bool required) {
@@ -101,6 +102,34 @@ int Describe(const Options& options, const Kind& kind) {
   return Show<control::Object>(options, reply->objects(0), RenderObject);
 }
 
+int Drain(const Options& options, const char* what, bool undo) {
+  control::DrainRequest request;
+  request.mutable_caller()->set_user(options.user);
+  request.set_what(what);
+  request.set_name(options.id);
+  request.set_reason(options.reason);
+  request.set_undo(undo);
+  return Show<control::DrainReply>(
+      options, ControllerClient(options.controller).Drain(request),
+      [&](const control::DrainReply& reply) { return RenderDrain(reply, what, options.id, undo); });
+}
+
+void DeclareDrains(CLI::App* app, Options* options, Action* action, bool undo) {
+  CLI::App* verb = app->add_subcommand(
+      undo ? "undrain" : "drain", undo ? "A host or link takes new work again"
+                                       : "Have a host or link be free: no new work where possible");
+  verb->require_subcommand(1);
+  verb->footer(undo ? "Examples:\n  mccsctl undrain host h1"
+                    : "Examples:\n  mccsctl drain host h1 --reason 'new memory'\n"
+                      "  mccsctl drain link leaf0-spine1\n  mccsctl get drains");
+  for (const char* what : {"host", "link"}) {
+    CLI::App* one = verb->add_subcommand(what, absl::StrCat("A ", what));
+    one->add_option(absl::AsciiStrToUpper(what), options->id, "Its name")->required();
+    if (!undo) one->add_option("--reason", options->reason, "Why, for other operators");
+    one->callback([=] { *action = [=] { return Drain(*options, what, undo); }; });
+  }
+}
+
 void AddDryRun(CLI::App* command, Options* options) {
   command->add_flag("--dry-run", options->dry_run, "Say what would change, and change nothing");
 }
@@ -151,6 +180,11 @@ void DeclareDelete(CLI::App* app, Options* options, Action* action) {
     }
     if (!named) *action = [=] { return Delete(*options, ""); };
   });
+}
+
+void DeclareDrain(CLI::App* app, Options* options, Action* action) {
+  DeclareDrains(app, options, action, /*undo=*/false);
+  DeclareDrains(app, options, action, /*undo=*/true);
 }
 
 void DeclareAudit(CLI::App* app, Options* options, Action* action) {

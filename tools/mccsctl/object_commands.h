@@ -1,5 +1,5 @@
-// The commands on operators' objects: apply, diff, delete, audit, and what get and describe show of
-// them.
+// The commands on operators' objects: apply, diff, delete, drain, audit, and what get and describe
+// show of them.
 #ifndef MCCS_TOOLS_MCCSCTL_OBJECT_COMMANDS_H_
 #define MCCS_TOOLS_MCCSCTL_OBJECT_COMMANDS_H_
 
@@ -17,6 +17,8 @@ using Action = std::function<int()>;
 void DeclareApply(CLI::App* app, Options* options, Action* action);
 void DeclareDiff(CLI::App* app, Options* options, Action* action);
 void DeclareDelete(CLI::App* app, Options* options, Action* action);
+// `drain` and `undrain`.
+void DeclareDrain(CLI::App* app, Options* options, Action* action);
 void DeclareAudit(CLI::App* app, Options* options, Action* action);
 // `get`: tenants, policies and topologies below the command `get`.
 void DeclareGetObjects(CLI::App* get, Options* options, Action* action);

@@ -23,6 +23,7 @@ struct Options {
 
   // Of some commands.
   std::string id;
+  std::string reason;
   std::vector<std::string> names;
   std::vector<std::string> files;
   bool dry_run = false;

@@ -226,7 +226,8 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
     hosts.Row({host.name(), OrNone(host.position().pod()), OrNone(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
                OrNone(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
-               status.state()});
+               status.drain().empty() ? status.state()
+                                      : absl::StrCat(status.state(), ", ", status.drain())});
   }
   return hosts.Text();
 }

@@ -216,6 +216,23 @@ std::string RenderDifferences(const control::ChangeReply& reply) {
   return text;
 }
 
+std::string RenderDrain(const control::DrainReply& reply, const std::string& what,
+                        const std::string& name, bool undo) {
+  const std::string key = absl::StrCat(what, "/", Printable(name));
+  if (undo) return absl::StrCat(key, " takes new work again\n");
+  const char* state = reply.communicators_size() > 0 ? " is draining" : " is drained";
+  std::string text = absl::StrCat(key, state, reply.changed() ? "" : " (as before)", "\n");
+  if (reply.communicators_size() == 0) return text;
+  absl::StrAppend(&text, "\nCommunicators that use it:\n");
+  for (const std::string& id : reply.communicators()) absl::StrAppend(&text, "  ", id, "\n");
+  if (what == "host") {
+    absl::StrAppend(&text,
+                    "\nIt is free when they have ended: 'mccsctl get hosts' says \"drained\" then. "
+                    "Who starts jobs has to keep new ones away.\n");
+  }
+  return text;
+}
+
 std::string RenderAudit(const control::ListAuditReply& reply) {
   if (reply.entries().empty()) return "Nobody has changed anything yet.\n";
   Table table({{"NUMBER", Align::kRight},

@@ -22,6 +22,9 @@ std::string RenderChange(const control::ChangeReply& reply);
 // Of each object that would change, what; empty: none would.
 std::string RenderDifferences(const control::ChangeReply& reply);
 
+// What came of `drain` or `undrain` of a host or link.
+std::string RenderDrain(const control::DrainReply& reply, const std::string& what,
+                        const std::string& name, bool undo);
 std::string RenderAudit(const control::ListAuditReply& reply);
 
 }  // namespace mccs

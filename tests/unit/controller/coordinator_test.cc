@@ -37,7 +37,9 @@ class CoordinatorTest : public testing::Test {
     EXPECT_THAT(std::string(out[0].end.message()), HasSubstr(why));
   }
   std::string StateOf(int host) {
-    return ListHosts(coordinator_.registry(), clock_.now).hosts(host).state();
+    return ListHosts(coordinator_.registry(), coordinator_.objects(), clock_.now)
+        .hosts(host)
+        .state();
   }
   absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
     return DescribeCommunicator(coordinator_.registry(), coordinator_.rollouts(), id, clock_.now);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
+#include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
@@ -128,6 +129,41 @@ TEST_F(ServerTest, RefusalsComeAsTheirCodes) {
   list.set_kind("Tenant");
   list.add_names("x");
   EXPECT_EQ(stub_->ListObjects(&second, list, &objects).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
+  const auto drain = [&](const std::string& what, const std::string& name, bool undo,
+                         control::DrainReply* reply) {
+    control::DrainRequest request;
+    request.mutable_caller()->set_user("ann@login1");
+    request.set_what(what);
+    request.set_name(name);
+    request.set_undo(undo);
+    grpc::ClientContext context;
+    return stub_->Drain(&context, request, reply).error_code();
+  };
+  control::DrainReply reply;
+  EXPECT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(drain("rack", "r1", false, &reply), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(drain("host", "h1", true, &reply), grpc::StatusCode::FAILED_PRECONDITION);
+  coordinator_.With([](Coordinator& c) {
+    c.Hear(AgentKey(1), Registration(MakeHost("h1")));
+    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h1"})));
+  });
+  ASSERT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::OK);
+  EXPECT_TRUE(reply.changed());
+  EXPECT_THAT(reply.communicators(), testing::ElementsAre(FormatCommId(CommId(7))));
+  ASSERT_EQ(drain("host", "h1", false, &reply), grpc::StatusCode::OK);
+  EXPECT_FALSE(reply.changed()) << "it was so already";
+  EXPECT_NE(catalog_->objects()->Find({ObjectKind::kDrain, "host.h1"}), nullptr);
+  ASSERT_EQ(drain("host", "h1", true, &reply), grpc::StatusCode::OK);
+  EXPECT_EQ(catalog_->objects()->Find({ObjectKind::kDrain, "host.h1"}), nullptr);
+  const auto audit = catalog_->Audit(10);
+  ASSERT_EQ(audit->size(), 2u);
+  EXPECT_EQ(audit->at(0).action, "undrain");
+  EXPECT_EQ(audit->at(1).action, "drain");
+  EXPECT_EQ(audit->at(1).objects, "created Drain 'host.h1'");
+  EXPECT_EQ(audit->at(1).user, "ann@login1");
 }
 
 TEST_F(ServerTest, HealthIsServed) {

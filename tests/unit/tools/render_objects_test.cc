@@ -134,6 +134,19 @@ TEST(RenderObjects, DifferencesOfThoseThatDiffer) {
             "--- tenant/d (stored)\n+++ tenant/d (file)\n@@ -1 +0,0 @@\n-weight: 1\n");
 }
 
+TEST(RenderObjects, ADrainNamesWhoStillUsesIt) {
+  control::DrainReply reply;
+  EXPECT_EQ(RenderDrain(reply, "host", "h1", true), "host/h1 takes new work again\n");
+  EXPECT_EQ(RenderDrain(reply, "host", "h1", false), "host/h1 is drained (as before)\n");
+  reply.set_changed(true);
+  EXPECT_EQ(RenderDrain(reply, "link", "leaf0-spine1", false), "link/leaf0-spine1 is drained\n");
+  reply.add_communicators("3f2a90c1d4e5b607");
+  EXPECT_EQ(RenderDrain(reply, "link", "leaf0-spine1", false),
+            "link/leaf0-spine1 is draining\n\nCommunicators that use it:\n  3f2a90c1d4e5b607\n");
+  EXPECT_NE(RenderDrain(reply, "host", "h1", false).find("It is free when they have ended"),
+            std::string::npos);
+}
+
 TEST(RenderObjects, TheAuditLogSaysThatTheUserIsAsTold) {
   control::ListAuditReply reply;
   control::AuditEntry* entry = reply.add_entries();

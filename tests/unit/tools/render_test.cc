@@ -164,6 +164,15 @@ TEST(Render, TopHasOneLinePerCommunicator) {
   EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("0.2  1.00 kB/s  4.38 GB/s  2 pairs"));
 }
 
+TEST(Render, ADrainStandsBesideTheHostsState) {
+  control::ListHostsReply reply;
+  control::HostStatus* host = reply.add_hosts();
+  host->mutable_host()->set_name("h1");
+  host->set_state("ready");
+  host->set_drain("draining");
+  EXPECT_THAT(RenderHosts(reply), testing::HasSubstr("  ready, draining\n"));
+}
+
 TEST(Render, HintsAreShownWhereTheTenantGaveAny) {
   control::CommunicatorDetail detail = Detail();
   EXPECT_EQ(RenderCommunicator(detail).find("Hints:"), std::string::npos);

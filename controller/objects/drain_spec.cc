@@ -1,0 +1,57 @@
+#include "controller/objects/drain_spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "controller/objects/read_objects.h"
+
+namespace mccs {
+
+DrainSpec ReadDrainSpec(YamlReader yaml) {
+  DrainSpec spec;
+  yaml.Field("host", &spec.host);
+  yaml.Field("link", &spec.link);
+  yaml.Field("reason", &spec.reason);
+  if (yaml.Has("host") && yaml.Has("link")) {
+    yaml.Refuse("link", "a Drain is of a host or of a link; write two");
+  } else if (!yaml.Has("host") && !yaml.Has("link")) {
+    yaml.Field("host", &spec.host, Need::kRequired);
+  } else if (spec.host.empty() && spec.link.empty()) {
+    yaml.Refuse(yaml.Has("host") ? "host" : "link", "a name is needed");
+  }
+  if (spec.reason.size() > kLongestReason) {
+    yaml.Refuse("reason", absl::StrCat("longer than ", kLongestReason, " bytes"));
+  }
+  return spec;
+}
+
+void Emit(const DrainSpec& spec, YAML::Emitter* out) {
+  *out << YAML::BeginMap;
+  if (!spec.host.empty()) *out << YAML::Key << "host" << YAML::Value << spec.host;
+  if (!spec.link.empty()) *out << YAML::Key << "link" << YAML::Value << spec.link;
+  if (!spec.reason.empty()) *out << YAML::Key << "reason" << YAML::Value << spec.reason;
+  *out << YAML::EndMap;
+}
+
+std::string WhatText(const DrainSpec& spec) {
+  return spec.host.empty() ? absl::StrCat("link ", spec.link) : absl::StrCat("host ", spec.host);
+}
+
+std::string DrainName(const DrainSpec& spec) {
+  std::string name =
+      spec.host.empty() ? absl::StrCat("link.", spec.link) : absl::StrCat("host.", spec.host);
+  for (char& c : name) {
+    const bool ordinary =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+    if (!ordinary) c = '.';
+  }
+  if (name.size() <= kLongestObjectName) return name;
+  // FNV-1a of the whole name stands for what is cut off.
+  uint32_t hash = 2166136261u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  const std::string tail = absl::StrCat("-", absl::Hex(hash, absl::kZeroPad8));
+  return name.substr(0, kLongestObjectName - tail.size()) + tail;
+}
+
+}  // namespace mccs

@@ -1,0 +1,132 @@
+#include "controller/drains.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/complete_view.h"
+#include "controller/coordinator.h"
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "controller/operator_view.h"
+#include "tests/unit/controller/announcements.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kTopology[] = R"(apiVersion: mccs/v1
+kind: Topology
+metadata: {name: fabric}
+spec:
+  racks: [{name: r0}]
+  switches: [{name: "leaf0,spine0"}]
+  hosts: [{name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}]
+  links: [{between: [leaf0, spine0], capacity: 10Gbps}]
+---
+)";
+
+std::string Drain(const std::string& name, const std::string& spec) {
+  return "apiVersion: mccs/v1\nkind: Drain\nmetadata: {name: " + name + "}\nspec: {" + spec +
+         "}\n---\n";
+}
+
+absl::StatusOr<ObjectSet> Apply(const std::string& text, const ObjectSet& stored = {}) {
+  auto read = ReadObjects({{"d.yaml", text}});
+  if (!read.ok()) return read.status();
+  auto planned = PlanApply(stored, *std::move(read));
+  if (!planned.ok()) return planned.status();
+  return planned->next;
+}
+
+std::string Refusal(const std::string& text) {
+  const auto applied = Apply(text);
+  return applied.ok() ? "applied" : std::string(applied.status().message());
+}
+
+TEST(Drains, AreObjectsThatComeBackAsTheyWere) {
+  const auto set = Apply(Drain("host.h1", "host: h1, reason: 'new memory: 2 TB'"));
+  ASSERT_TRUE(set.ok()) << set.status();
+  const Object* drain = FindHostDrain(*set, "h1");
+  ASSERT_NE(drain, nullptr);
+  EXPECT_EQ(DrainOf(*drain).reason, "new memory: 2 TB");
+  const auto again = Apply(DocumentOf(*drain, /*with_version=*/false));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(DrainOf(*FindHostDrain(*again, "h1")), DrainOf(*drain));
+  EXPECT_EQ(FindHostDrain(*set, "h2"), nullptr);
+  EXPECT_EQ(FindLinkDrain(*set, "h1"), nullptr);
+}
+
+TEST(Drains, WhatMakesNoSenseIsRefused) {
+  EXPECT_THAT(Refusal(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
+  EXPECT_THAT(Refusal(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
+  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("a name is needed"));
+  EXPECT_THAT(Refusal(Drain("d", "host: h1, until: tomorrow")), HasSubstr("'until'"));
+  EXPECT_THAT(Refusal(Drain("a", "host: h1") + Drain("b", "host: h1")),
+              HasSubstr("host h1 is drained by Drain 'a'"));
+  EXPECT_THAT(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine1")),
+              HasSubstr("no Topology has a link 'leaf0-spine1'"));
+  EXPECT_EQ(Refusal(std::string(kTopology) + Drain("d", "link: leaf0-spine0")), "applied");
+}
+
+TEST(Drains, ATopologyWhoseLinkIsDrainedStays) {
+  const auto set = Apply(std::string(kTopology) + Drain("d", "link: leaf0-spine0"));
+  ASSERT_TRUE(set.ok()) << set.status();
+  const auto without = PlanDelete(*set, {{ObjectKind::kTopology, "fabric"}});
+  EXPECT_THAT(std::string(without.status().message()), HasSubstr("Drain 'd', spec.link"));
+}
+
+TEST(Drains, NamesFitObjects) {
+  EXPECT_EQ(DrainName({.host = "h1", .link = "", .reason = ""}), "host.h1");
+  EXPECT_EQ(DrainName({.host = "", .link = "h1/nic0-leaf0", .reason = ""}), "link.h1.nic0-leaf0");
+  const std::string longer(80, 'x');
+  const std::string a = DrainName({.host = longer + "1", .link = "", .reason = ""});
+  const std::string b = DrainName({.host = longer + "2", .link = "", .reason = ""});
+  EXPECT_EQ(a.size(), kLongestObjectName);
+  EXPECT_NE(a, b);
+}
+
+TEST(Drains, PoliciesAndOperatorsSeeThem) {
+  const auto set = Apply(std::string(kTopology) + Drain("a", "host: h1, reason: memory") +
+                         Drain("b", "link: leaf0-spine0"));
+  ASSERT_TRUE(set.ok()) << set.status();
+  SystemClock clock;
+  const std::unique_ptr<Log> log = MakeNullLog();
+  Coordinator coordinator({.version = "test"}, &clock, log.get());
+  coordinator.Hear(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator.Hear(AgentKey(2), Registration(MakeHost("h1")));
+  coordinator.SetObjects(std::make_shared<const ObjectSet>(*set));
+  const auto hosts = [&] {
+    return ListHosts(coordinator.registry(), coordinator.objects(), coordinator.Now());
+  };
+  const ClusterView view = CompleteView(coordinator.View(), coordinator.objects());
+  for (const HostView& host : view.hosts) EXPECT_EQ(host.drained, host.position.host == "h1");
+  EXPECT_THAT(view.links_drained, ElementsAre("leaf0-spine0"));
+  EXPECT_EQ(hosts().hosts(0).drain(), "");
+  EXPECT_EQ(hosts().hosts(1).drain(), "drained");
+  EXPECT_EQ(hosts().hosts(1).drain_reason(), "memory");
+  coordinator.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  EXPECT_EQ(hosts().hosts(1).drain(), "draining");
+  EXPECT_THAT(UsersOfHost(coordinator.registry(), "h1"), ElementsAre(CommId(7)));
+  coordinator.Hear(AgentKey(1), Ending(7));
+  EXPECT_EQ(hosts().hosts(1).drain(), "drained");
+}
+
+TEST(Drains, WhatIsNotThereIsSaid) {
+  const auto set = Apply(kTopology);
+  Registry registry;
+  ASSERT_TRUE(registry.Register(AgentKey(1), Registration(MakeHost("h7")).registration(), 0).ok());
+  const auto check = [&](const std::string& host, const std::string& link) {
+    return std::string(
+        CheckIsThere({.host = host, .link = link, .reason = ""}, *set, registry).message());
+  };
+  EXPECT_EQ(check("h0", ""), "");
+  EXPECT_EQ(check("h7", ""), "") << "without a Topology";
+  EXPECT_THAT(check("h8", ""), HasSubstr("knows a host 'h8'"));
+  EXPECT_EQ(check("", "leaf0-spine0"), "");
+  EXPECT_THAT(check("", "leaf0-spine9"), HasSubstr("did you mean 'leaf0-spine0'?"));
+}
+
+}  // namespace
+}  // namespace mccs
