@@ -90,8 +90,14 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
     log_->Warning("host ", host, ": ", std::string(status.message()));
     return;
   }
-  log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
-             announce.hosts_size(), " hosts, announced by ", host);
+  if (announce.running()) {
+    log_->Info("communicator ", FormatCommId(id), " runs epoch ", announce.strategy().epoch(), ", ",
+               announce.strategy().origin());
+  } else {
+    log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
+               announce.hosts_size(), " hosts, announced by ", host);
+    registry_.GiveUpProposals(id);  // It waits for its first one.
+  }
   strategies_.Touch(id);
   replan_ = true;  // Others may have to make room.
   if (announce.running()) return;
@@ -113,16 +119,8 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
 void Coordinator::HearReport(const std::string& host, const agent::Report& report) {
   const CommId id(report.comm_id());
   rollouts_.Reported(id, host, report, clock_->Now());
-  switch (registry_.Report(host, report)) {
-    case Progress::kNone:
-      return;
-    case Progress::kInForce:
-      log_->Info("communicator ", FormatCommId(id), " runs epoch ", report.epoch());
-      break;
-    case Progress::kRefused:
-      LeaveAlone(id, report.change_trouble());
-      break;
-  }
+  if (!registry_.Report(host, report)) return;
+  LeaveAlone(id, report.change_trouble());
   strategies_.Touch(id);
 }
 

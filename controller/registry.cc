@@ -33,12 +33,12 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
   return absl::OkStatus();
 }
 
-// The leader has told all of it again, and knows of no proposal.
+// The leader says what is in force.
 void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
   record->announced = announce;
-  record->proposed.clear();
-  record->newest_epoch = std::max(
-      {record->newest_epoch, announce.strategy().epoch(), announce.newest_epoch()});
+  const uint64_t in_force = announce.strategy().epoch();
+  std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= in_force; });
+  record->newest_epoch = std::max({record->newest_epoch, in_force, announce.newest_epoch()});
 }
 
 HostView ViewOf(const HostRecord& record) {
@@ -130,6 +130,9 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
       continue;
     }
     Renew(announce, &old->second);
+    // What was on its way to it is lost.
+    std::erase_if(old->second.proposed,
+                  [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
     communicators_.insert(before.extract(old));
   }
   return absl::OkStatus();
@@ -180,28 +183,19 @@ const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strate
   return record.proposed.emplace_back(std::move(strategy));
 }
 
-Progress Registry::Report(const std::string& host, const agent::Report& report) {
+bool Registry::Report(const std::string& host, const agent::Report& report) {
   const auto known = communicators_.find(CommId(report.comm_id()));
-  if (known == communicators_.end()) return Progress::kNone;
+  if (known == communicators_.end()) return false;
   CommunicatorRecord& record = known->second;
   const auto& hosts = record.announced.hosts();
-  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return Progress::kNone;
+  if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) return false;
   record.reports[host] = report;
-  if (host != record.leader) return Progress::kNone;
+  if (host != record.leader) return false;
   record.newest_epoch = std::max({record.newest_epoch, report.epoch(), report.refused_epoch()});
-  Progress progress = Progress::kNone;
-  for (auto it = record.proposed.begin(); it != record.proposed.end();) {
-    if (it->epoch() > std::max(report.epoch(), report.refused_epoch())) break;
-    if (it->epoch() == report.epoch()) {
-      *record.announced.mutable_strategy() = *it;
-      progress = Progress::kInForce;
-    } else if (it->epoch() == report.refused_epoch()) {
-      progress = Progress::kRefused;
-    }
-    it = record.proposed.erase(it);
-  }
-  if (progress == Progress::kRefused && !record.proposed.empty()) return Progress::kNone;
-  return progress;
+  const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
+    return proposed.epoch() <= report.refused_epoch();
+  });
+  return gone > 0 && record.proposed.empty();
 }
 
 void Registry::Ended(const std::string& host, CommId id) {

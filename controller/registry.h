@@ -50,13 +50,6 @@ struct CommunicatorRecord {
   }
 };
 
-// What a report brought.
-enum class Progress {
-  kNone,
-  kInForce,  // a proposal runs
-  kRefused,  // the newest proposal was given up, and no older one is under way
-};
-
 class Registry {
  public:
   static constexpr size_t kMaxHosts = 16384;
@@ -77,7 +70,8 @@ class Registry {
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
   // Nothing came of what was proposed: as far as is known it runs on as it did.
   void GiveUpProposals(CommId id) { communicators_.at(id).proposed.clear(); }
-  Progress Report(const std::string& host, const agent::Report& report);
+  // True where the leader gave the newest proposal up.
+  bool Report(const std::string& host, const agent::Report& report);
   // The leader's word ends the communicator; another host's only its own part.
   void Ended(const std::string& host, CommId id);
   void Lose(const std::string& host, const std::string& why, MonotonicNs now);

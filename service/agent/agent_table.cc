@@ -105,11 +105,14 @@ void AgentTable::Report(const CommunicatorStats& stats) {
   }
   entry->report = ToMessage(stats);
   entry->report_unsaid = true;
-  // What runs is what a new stream shall hear of.
+  // The controller hears what runs before it hears how it goes.
   const auto in_force = std::find_if(entry->taken.begin(), entry->taken.end(),
                                      [&](const Strategy& s) { return s.epoch == stats.epoch; });
   if (entry->announce && in_force != entry->taken.end()) {
-    ToProto(*in_force, entry->announce->mutable_strategy());
+    if (entry->announce->strategy().epoch() != stats.epoch.value()) {
+      ToProto(*in_force, entry->announce->mutable_strategy());
+      entry->announce_unsaid = true;
+    }
     entry->taken.erase(entry->taken.begin(), in_force);
   }
 }
@@ -149,6 +152,7 @@ std::vector<agent::FromAgent> AgentTable::TakeUnsaid() {
     Entry& entry = it->second;
     if (entry.announce_unsaid) {
       entry.announce->set_running(entry.report.has_value());
+      entry.announce->set_newest_epoch(entry.newest.value());
       *messages.emplace_back().mutable_announce() = *entry.announce;
       entry.announce_unsaid = false;
     }

@@ -130,13 +130,7 @@ class RandomWorld {
 
   // Other policies, for all or for one communicator.
   void Apply() {
-    std::string text = absl::StrCat(
-        "apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"
-        "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n"
-        "  hosts: [{name: \"h[0-",
-        hosts_ - 1,
-        "]\", rack: r0, gpus: 8, nics: [{name: nic0, switch: leaf0, capacity: 1Gbps}]}]\n",
-        PolicyText("all", ""));
+    std::string text = TopologyText() + PolicyText("all", "");
     if (!jobs_.empty()) {
       RandomJob& job = jobs_[Below(jobs_.size())];
       absl::StrAppend(&text, PolicyText("one", absl::StrCat("  for: {communicators: [",
@@ -149,16 +143,48 @@ class RandomWorld {
     control_->SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
   }
 
+  // Two leaves and two spines, which the operator routes by source port.
+  std::string TopologyText() {
+    std::string text =
+        "apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"
+        "  racks: [{name: r0}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
+    for (int h = 0; h < hosts_; ++h) {
+      absl::StrAppend(&text, "    - {name: h", h,
+                      ", rack: r0, gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
+                      ", capacity: 1Gbps, address: ", world_.host(h).address(), "}]}\n");
+    }
+    absl::StrAppend(&text,
+                    "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbps}]\n"
+                    "  source_ports:\n    mapping: rules\n    candidates: 61000-64999\n    rules:\n"
+                    "      - {ports: 61000-62999, via: spine0}\n"
+                    "      - {ports: 63000-64999, via: spine1}\n");
+    return text;
+  }
+
   std::string PolicyText(const std::string& name, const std::string& whom) {
+    return absl::StrCat("---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: ", name,
+                        "}\nspec:\n  policy: ", SomePolicy(), whom);
+  }
+
+  // Its name and parameters.
+  std::string SomePolicy() {
+    switch (Below(5)) {
+      case 0:
+        return "fair_flow\n";
+      case 1:
+        return "fair_flow\n  parameters: {avoid_links: [leaf0-spine1]}\n";
+      case 2:
+        return absl::StrCat("rank_order\n  parameters: {port_seed: ", Below(100), "}\n");
+      default:
+        break;
+    }
     std::vector<std::string> order;
     for (int h = 0; h < hosts_; ++h) order.push_back(absl::StrCat("h", h));
     std::shuffle(order.begin(), order.end(), random_);
     order.resize(Below(order.size() + 1));
     const uint64_t first = 20'000 + 100 * Below(400);
-    return absl::StrCat("---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: ", name,
-                        "}\nspec:\n  policy: locality_ring\n  parameters: {order: [",
-                        absl::StrJoin(order, ", "), "], source_ports: {first: ", first,
-                        ", last: ", first + 99, "}}\n", whom);
+    return absl::StrCat("locality_ring\n  parameters: {order: [", absl::StrJoin(order, ", "),
+                        "], source_ports: {first: ", first, ", last: ", first + 99, "}}\n");
   }
 
   // ---- In the end -------------------------------------------------------------------------------

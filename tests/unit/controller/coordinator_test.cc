@@ -63,8 +63,18 @@ class CoordinatorTest : public testing::Test {
   void StartCommunicator() {
     Say(kFirst, Registration(MakeHost("h0")));
     Say(kSecond, Registration(MakeHost("h1")));
-    Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
-    Say(kFirst, Reporting(1, 2));
+    Adopt(Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
+  }
+  // The leader says that what was proposed in `out` runs.
+  void Adopt(const std::vector<Outgoing>& out) {
+    ASSERT_EQ(out.size(), 1u);
+    const agent::Propose& propose = out[0].message->propose();
+    agent::Announce announce = coordinator_.registry().communicators().begin()->second.announced;
+    announce.set_running(true);
+    *announce.mutable_strategy() = propose.strategy();
+    announce.set_newest_epoch(propose.strategy().epoch());
+    Say(kFirst, Announcement(announce));
+    Say(kFirst, Reporting(propose.comm_id(), propose.strategy().epoch()));
   }
   std::vector<Outgoing> SetPolicy(const std::string& order) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
@@ -112,12 +122,12 @@ TEST_F(CoordinatorTest, ANewCommunicatorIsAnsweredWithARing) {
   EXPECT_EQ(propose.strategy().channels(1).source_ports_size(), 2);
 }
 
-TEST_F(CoordinatorTest, WhatIsInForceFollowsTheReportsEpoch) {
+TEST_F(CoordinatorTest, WhatIsInForceIsWhatTheLeaderSays) {
   Say(kFirst, Registration(MakeHost("h0")));
-  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
   EXPECT_EQ(Describe("0")->summary().strategy(), "daemon default");
   EXPECT_EQ(Describe("0")->summary().state(), "starting");
-  Say(kFirst, Reporting(1, 2));
+  Adopt(out);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
   EXPECT_EQ(Describe("0")->summary().state(), "active");
@@ -185,7 +195,7 @@ TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 3u);
   EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
-  Say(kFirst, Reporting(1, 3));
+  Adopt(out);
   EXPECT_EQ(Describe("0")->summary().epoch(), 3u);
   EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring by reverse");
   EXPECT_TRUE(Tick().empty());
@@ -193,14 +203,14 @@ TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
 
 TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
   StartCommunicator();
-  Reverse();
+  const std::vector<Outgoing> there = Reverse();
   const std::vector<Outgoing> back = SetPolicy("[h0, h1]");
   ASSERT_EQ(back.size(), 1u);
   EXPECT_EQ(back[0].message->propose().strategy().epoch(), 4u);
-  Say(kFirst, Reporting(1, 3));
+  Adopt(there);
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h1", "h0"));
   EXPECT_TRUE(Tick().empty()) << "the newest is under way";
-  Say(kFirst, Reporting(1, 4));
+  Adopt(back);
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
 }
 
@@ -255,6 +265,23 @@ TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
   const std::vector<Outgoing> out = Tick();
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message->propose().strategy().epoch(), 7u);
+}
+
+// It was under way when the controller before this one died.
+TEST_F(CoordinatorTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.set_newest_epoch(6);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Adopt(Tick());
+  EXPECT_TRUE(Tick().empty());
+  running.mutable_strategy()->set_epoch(9);
+  running.set_newest_epoch(9);
+  Say(kFirst, Announcement(running));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 10u);
 }
 
 TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
@@ -440,6 +467,7 @@ TEST_F(CoordinatorTest, LanesAreShownInTheRingsOrderWithTheirChosenPorts) {
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kSecond, Registration(MakeHost("h1")));
   const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h1", "h0"})));
+  Adopt(out);
   const auto& ports = out[0].message->propose().strategy().channels(0).source_ports();
   const auto report = [](int from, int to) {
     agent::FromAgent message = Reporting(1, 2);
@@ -463,6 +491,7 @@ TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kSecond, Registration(MakeHost("h1")));
   const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1", "h2"})));
+  Adopt(out);
   const strategy::ChannelStrategy& order = out[0].message->propose().strategy().channels(0);
   agent::FromAgent message = Reporting(1, 2);
   for (int hops : {1, 2}) {
