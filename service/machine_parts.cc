@@ -27,8 +27,11 @@ struct FreeTopology {
 using TopologyHandle = std::unique_ptr<hwloc_topology, FreeTopology>;
 
 absl::StatusOr<TopologyHandle> Load(const std::string& xml) {
+  // hwloc unloads its plugins with the last topology, and what they hold is lost then: one stays.
+  static hwloc_topology_t stays = nullptr;
+  static const bool kept = hwloc_topology_init(&stays) == 0;
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return absl::UnavailableError("hwloc cannot begin");
+  if (!kept || hwloc_topology_init(&raw) != 0) return absl::UnavailableError("hwloc cannot begin");
   TopologyHandle topology(raw);
   for (const char* component : kUnwanted) {
     // An error: it is not installed.
