@@ -2,6 +2,7 @@
 #ifndef MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_WORLD_H_
 #define MCCS_TESTS_UNIT_SHIM_FAKE_CUDA_WORLD_H_
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -50,7 +51,7 @@ struct World {
   CUresult stream_error = CUDA_SUCCESS;
   CUresult allocation_error = CUDA_SUCCESS;
   CUresult library_error = CUDA_SUCCESS;
-  int kernels_prepared = 0;
+  std::atomic<int> kernels_prepared = 0;  // by any thread that makes a communicator
   std::map<CUstream, std::shared_ptr<Graph>> captures;
   std::map<CUgraph, std::shared_ptr<Graph>> graphs;
 };
