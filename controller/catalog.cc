@@ -88,6 +88,11 @@ void Catalog::Watch(std::function<void(Objects)> watcher) {
   watcher_(objects_);
 }
 
+void Catalog::SetAdmission(Admission admission) {
+  const std::lock_guard lock(mutex_);
+  admission_ = std::move(admission);
+}
+
 Catalog::Objects Catalog::objects() const {
   const std::lock_guard lock(mutex_);
   return objects_;
@@ -127,6 +132,10 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
                    .outcome = ""};
   const Objects before = objects_;
   absl::StatusOr<PlannedChange> planned = plan(*before);
+  if (planned.ok() && admission_) {
+    if (absl::Status refusal = admission_(*before, planned->next); !refusal.ok())
+      planned = std::move(refusal);
+  }
   if (!planned.ok()) {
     if (!dry_run) KeepRefusal(std::move(entry), planned.status());
     return planned.status();

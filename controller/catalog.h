@@ -40,6 +40,11 @@ class Catalog {
   // there now. It must not call the catalog.
   void Watch(std::function<void(Objects)> watcher);
 
+  // Asked about every change that holds together, before it is kept: an error refuses it. It must
+  // not call the catalog.
+  using Admission = std::function<absl::Status(const ObjectSet& before, const ObjectSet& after)>;
+  void SetAdmission(Admission admission);
+
   Objects objects() const;
 
   struct Outcome {
@@ -76,6 +81,7 @@ class Catalog {
   mutable std::mutex mutex_;  // of what follows, and of changes
   Objects objects_;
   std::function<void(Objects)> watcher_;
+  Admission admission_;
 };
 
 }  // namespace mccs

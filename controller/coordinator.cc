@@ -4,12 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "controller/paces.h"
 #include "controller/planner.h"
 
 namespace mccs {
 
 Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* log)
-    : options_(std::move(options)), clock_(clock), log_(log), started_(clock->Now()) {}
+    : options_(std::move(options)),
+      clock_(clock),
+      log_(log),
+      started_(clock->Now()),
+      paces_(options_.last_pace_revision) {}
 
 void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   if (message.has_registration()) return HearRegister(agent, message.registration());
@@ -82,6 +87,10 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
   outbox_.push_back({agent, std::move(reply), absl::OkStatus()});
+  for (agent::Pace& pace : paces_.HeldOn(host.name(), registry_.communicators())) {
+    outbox_.push_back({agent, agent::ToAgent(), absl::OkStatus()});
+    *outbox_.back().message->mutable_pace() = std::move(pace);
+  }
 }
 
 void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& announce) {
@@ -144,6 +153,24 @@ void Coordinator::Replan() {
     if (left_alone_until_.contains(decision.id)) continue;
     log_->Info("communicator ", FormatCommId(decision.id), ": ", decision.change);
     Propose(decision.id, std::move(decision.strategy));
+  }
+  SendPaces();
+}
+
+void Coordinator::SendPaces() {
+  std::vector<PlannedPace> planned = DecidePaces(*objects_, View());
+  // Those whose daemons have not come back yet are told when they have.
+  std::erase_if(planned, [&](const PlannedPace& pace) {
+    return !registry_.communicators().contains(pace.id);
+  });
+  for (const agent::Pace& pace : paces_.Update(planned)) {
+    const CommunicatorRecord& record = registry_.communicators().at(CommId(pace.comm_id()));
+    for (const std::string& name : record.announced.hosts()) {
+      const auto host = registry_.hosts().find(name);
+      if (host == registry_.hosts().end() || host->second.state != HostState::kReady) continue;
+      outbox_.push_back({host->second.agent, agent::ToAgent(), absl::OkStatus()});
+      *outbox_.back().message->mutable_pace() = pace;
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "controller/drains.h"
 #include "controller/objects/object_set.h"
+#include "controller/pace_book.h"
 #include "controller/questions.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
@@ -31,6 +32,8 @@ inline constexpr uint32_t kAgentProtocol = 1;
 struct CoordinatorOptions {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   std::string version;  // for people
+  // Above all that earlier controllers gave to paces (proto/agent.proto).
+  uint64_t last_pace_revision = 0;
 };
 
 // Something for one agent: a message, or the end of its stream.
@@ -87,6 +90,8 @@ class Coordinator {
   // Proposes what each communicator should run and does not.
   void Replan();
   void Propose(CommId id, strategy::Strategy strategy);
+  // Tells hosts how fast communicators may send, where that is new.
+  void SendPaces();
   // Of `id` nothing came of what was proposed: not again for a while.
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
@@ -101,6 +106,7 @@ class Coordinator {
   Rollouts rollouts_;
   Questions questions_;
   StrategyMemory strategies_;
+  PaceBook paces_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents
   bool replan_ = false;                      // something has changed that policies decide by

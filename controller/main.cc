@@ -26,6 +26,7 @@
 #include "controller/catalog.h"
 #include "controller/config.h"
 #include "controller/metrics.h"
+#include "controller/paces.h"
 #include "controller/server.h"
 #include "controller/store/counting_store.h"
 #include "controller/store/memory_store.h"
@@ -179,7 +180,14 @@ int Run(const ControllerConfig& config) {
     log->Error(std::string(catalog.status().message()));
     return kExitFailed;
   }
-  SharedCoordinator coordinator({config.heartbeat_timeout_ns, kVersion}, &clock, log.get());
+  SharedCoordinator coordinator({.heartbeat_timeout_ns = config.heartbeat_timeout_ns,
+                                 .version = kVersion,
+                                 .last_pace_revision = static_cast<uint64_t>(wall_clock.Now())},
+                                &clock, log.get());
+  (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {
+    return CheckGuarantees(before, after,
+                           coordinator.With([](Coordinator& c) { return c.View(); }));
+  });
   (*catalog)->Watch([&](Catalog::Objects objects) {
     coordinator.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
   });

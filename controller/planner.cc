@@ -74,6 +74,17 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 
+// Empty: nothing.
+std::string WhatOfATenantIsNotActedOn(const TenantSpec& tenant) {
+  std::vector<std::string> fields;
+  if (!tenant.cgroups.empty()) fields.push_back("cgroups");
+  if (tenant.max_communicators || tenant.max_memory_bytes || tenant.max_operations)
+    fields.push_back("quotas");
+  if (fields.empty()) return "";
+  return absl::StrCat("A Tenant's ", absl::StrJoin(fields, " and "),
+                      " are kept and not acted on yet.");
+}
+
 // Of a Topology; empty: nothing.
 std::string WhatKeepsFlowsFromPaths(const Topology& topology) {
   if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
@@ -110,7 +121,6 @@ Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
 std::string InForce(const Object& object) {
   switch (object.key.kind) {
     case ObjectKind::kTenant:
-      return "in part";
     case ObjectKind::kTopology:
       return NotActedOn(object).empty() ? "yes" : "in part";
     case ObjectKind::kDrain:
@@ -124,8 +134,7 @@ std::string InForce(const Object& object) {
 std::string NotActedOn(const Object& object) {
   switch (object.key.kind) {
     case ObjectKind::kTenant:
-      return "A Tenant's uids and sockets choose the Policy of its communicators. Its cgroups, "
-             "weight, guarantee, cap, priority and quotas are kept and not acted on yet.";
+      return WhatOfATenantIsNotActedOn(TenantOf(object));
     case ObjectKind::kTopology:
       return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
     case ObjectKind::kDrain:

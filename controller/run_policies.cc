@@ -11,11 +11,13 @@
 #include "controller/policy/locality_ring.h"
 #include "controller/policy/priority_flow.h"
 #include "controller/policy/rank_order.h"
+#include "controller/policy/shares.h"
 
 namespace mccs {
 namespace {
 
-constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName};
+constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
+                                                        kSharesName};
 
 bool PlacesFlows(std::string_view policy) {
   return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),

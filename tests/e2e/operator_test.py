@@ -21,6 +21,7 @@ spec:
     uids: [{uid}]
   guarantee: 10Gbps
   cap: {cap}
+  quotas: {{communicators: 16}}
 """
 
 POLICY = """\
@@ -50,7 +51,7 @@ spec:
     - name: "h[0-1]"
       rack: r0
       gpus: 1
-      nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]
+      nics: [{name: nic0, switch: leaf0, capacity: 100Gbps}]
 """
 
 
@@ -148,7 +149,7 @@ class Objects(unittest.TestCase):
              "<stdin>:23:17: Policy 'gold', spec.parameters.order[1]: no Topology has a host 'h9'"),
             (TOPOLOGY + "---\n" + policy() + "---\n" + policy("silver"),
              "two policies for Tenant 'team-a'"),
-            (tenant("team-b", 2000) + "---\nkind: Tenant\n", "<stdin>:11:1: the key 'apiVersion' is missing"),
+            (tenant("team-b", 2000) + "---\nkind: Tenant\n", "<stdin>:12:1: the key 'apiVersion' is missing"),
             (tenant("team-b", 2000).replace("spec:", "  resourceVersion: 4\nspec:"), "is not stored"),
         ]
         for text, why in cases_:
@@ -232,8 +233,7 @@ class Objects(unittest.TestCase):
     def test_tables_say_what_is_not_acted_on(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
-        self.assertIn("weight, guarantee, cap, priority and quotas are kept and not acted on yet",
-                      self.run_ok("get", "tenants"))
+        self.assertIn("A Tenant's quotas are kept and not acted on yet", self.run_ok("get", "tenants"))
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
 

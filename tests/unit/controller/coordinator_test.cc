@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "controller/operator_view.h"
 #include "tests/unit/controller/announcements.h"
@@ -504,6 +506,36 @@ TEST_F(CoordinatorTest, ALaneThatIsNotTheRingsHasNoChosenPort) {
   ASSERT_EQ(detail.lanes_size(), 2);
   EXPECT_EQ(detail.lanes(0).chosen_source_port(), order.source_ports(0));
   EXPECT_EQ(detail.lanes(1).chosen_source_port(), 0u);
+}
+
+// By host: the rates of what it was told.
+std::map<AgentKey, std::vector<uint64_t>> PacesIn(const std::vector<Outgoing>& out) {
+  std::map<AgentKey, std::vector<uint64_t>> paces;
+  for (const Outgoing& each : out) {
+    if (!each.message.has_value() || !each.message->has_pace()) continue;
+    std::vector<uint64_t>& rates = paces[each.to];
+    for (const agent::LanePace& lane : each.message->pace().lanes())
+      rates.push_back(lane.rate_bps());
+  }
+  return paces;
+}
+
+TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
+  StartCommunicator();
+  Tick();
+  const auto set = [&](const std::string& cap) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(
+        After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, cap)}))));
+    return PacesIn(coordinator_.TakeOutbox());
+  };
+  const std::vector<uint64_t> rates = {5'000'000'000, 5'000'000'000};
+  const std::map<AgentKey, std::vector<uint64_t>> both = {{kFirst, rates}, {kSecond, rates}};
+  EXPECT_EQ(set("  cap: 5Gbps\n"), both);
+  EXPECT_TRUE(set("  cap: 5Gbps\n").empty());
+  const std::map<AgentKey, std::vector<uint64_t>> third = {{kThird, rates}};
+  EXPECT_EQ(PacesIn(Say(kThird, Registration(MakeHost("h1")))), third);
+  const std::map<AgentKey, std::vector<uint64_t>> lifted = {{kFirst, {}}, {kThird, {}}};
+  EXPECT_EQ(set(""), lifted);
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ TEST_F(PlannerTest, WhatIsNotActedOnCountsAsNoneAndIsSaid) {
       "Policy time_windows is kept and not acted on yet; its communicators go by locality_ring.");
   EXPECT_EQ(NotActedOn(*after.Find({ObjectKind::kPolicy, "sizes"})),
             "A Policy for some sizes only is kept and not acted on yet.");
-  EXPECT_EQ(InForce(*after.Find({ObjectKind::kTenant, "a"})), "in part");
+  EXPECT_EQ(InForce(*after.Find({ObjectKind::kTenant, "a"})), "yes");
 }
 
 }  // namespace

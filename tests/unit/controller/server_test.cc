@@ -83,7 +83,8 @@ TEST_F(ServerTest, ObjectsAreAppliedListedDeletedAndAudited) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1), &change, /*dry_run=*/true).ok());
   EXPECT_TRUE(change.dry_run());
   EXPECT_EQ(change.objects(0).version(), 0u);
-  ASSERT_TRUE(Apply(TenantDocument("a", 1), &change).ok());
+  const std::string tenant = TenantDocument("a", 1, "  quotas: {communicators: 1}\n");
+  ASSERT_TRUE(Apply(tenant, &change).ok());
   EXPECT_EQ(change.objects(0).kind(), control::CREATED);
   EXPECT_EQ(change.objects(0).version(), 1u);
   EXPECT_THAT(change.notes(0), HasSubstr("kept and not acted on yet"));

@@ -1,0 +1,64 @@
+#include "controller/paces.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/complete_view.h"
+#include "controller/objects/object.h"
+#include "controller/run_policies.h"
+
+namespace mccs {
+namespace {
+
+// Tenants that are guaranteed more than before.
+std::set<std::string> Raised(const ObjectSet& before, const ObjectSet& after) {
+  std::set<std::string> raised;
+  for (const Object* object : after.OfKind(ObjectKind::kTenant)) {
+    const uint64_t now = TenantOf(*object).guarantee_bps.value_or(0);
+    const Object* old = before.Find(object->key);
+    const uint64_t was = old != nullptr ? TenantOf(*old).guarantee_bps.value_or(0) : 0;
+    if (now > was) raised.insert(object->key.name);
+  }
+  return raised;
+}
+
+}  // namespace
+
+std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view) {
+  const ClusterView complete = CompleteView(view, objects);
+  std::vector<bool> by_shares;
+  for (const CommunicatorView& communicator : complete.communicators) {
+    const Object* policy = PolicyInForce(objects, communicator);
+    by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
+  }
+  return PlanPaces(complete, FindShares(complete, Fabrics(complete)), by_shares);
+}
+
+absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
+                             const ClusterView& view) {
+  const std::set<std::string> raised = Raised(before, after);
+  if (raised.empty()) return absl::OkStatus();
+  ClusterView complete = CompleteView(view, after);
+  std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(after, complete);
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    if (strategies[i].ok()) complete.communicators[i].strategy = *std::move(strategies[i]);
+  }
+  const Fabrics fabrics(complete);
+  for (const BrokenPromise& broken : FindShares(complete, fabrics).broken) {
+    const auto tenant =
+        std::find_if(broken.tenants.begin(), broken.tenants.end(),
+                     [&](const std::string& name) { return raised.contains(name); });
+    if (tenant == broken.tenants.end()) continue;
+    const Object& object = *after.Find({ObjectKind::kTenant, *tenant});
+    return absl::FailedPreconditionError(
+        absl::StrCat(PlaceOf(object, "spec.guarantee"), ": ", ToText(object.key),
+                     ", spec.guarantee: it cannot be kept beside what runs now: ", Describe(broken),
+                     "; lower a guarantee, or have their communicators use other links"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mccs

@@ -1,0 +1,27 @@
+// How fast communicators may send under what operators want, and whether what they promise can be
+// kept. Pure.
+#ifndef MCCS_CONTROLLER_PACES_H_
+#define MCCS_CONTROLLER_PACES_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/cluster_view.h"
+#include "controller/objects/object_set.h"
+#include "controller/policy/shares.h"
+
+namespace mccs {
+
+// By communicator of `view`, for the strategies that they have there.
+std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view);
+
+// Whether the communicators of `view`, with the strategies that they will get, have what `after`
+// guarantees to their tenants. Only what the change from `before` raises is looked at: a guarantee
+// that others' starting has broken meanwhile keeps nobody from changing something else.
+// kFailedPrecondition: no; with the tenant and its place, the link and the numbers.
+absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
+                             const ClusterView& view);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_PACES_H_

@@ -1,0 +1,118 @@
+#include "controller/paces.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "controller/pace_book.h"
+#include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
+#include "tests/unit/policy/clusters.h"
+
+namespace mccs {
+namespace {
+
+using testing::Each;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr uint64_t kGbps = 1'000'000'000;
+
+// Hosts h0 to h2 at one switch, each with a NIC of 50 Gb/s; communicator 1 of tenant a and 2 of b,
+// both on h0 and h1.
+class PacesTest : public testing::Test {
+ protected:
+  PacesTest() {
+    view_ = ViewOf(TopologyOf(*Objects("", "", "").Find({ObjectKind::kTopology, "t"})).topology);
+    view_.topologies.clear();
+    AddCommunicator(&view_, 1, "uid 1", {"h0", "h1"});
+    AddCommunicator(&view_, 2, "uid 2", {"h0", "h1"});
+  }
+
+  static ObjectSet Objects(const std::string& a, const std::string& b, const std::string& policy) {
+    std::string text = Together(
+        {TopologyDocument("t", "h[0-2]"), TenantDocument("a", 1, a), TenantDocument("b", 2, b)});
+    if (!policy.empty()) text += "---\n" + PolicyDocument("p", "  policy: " + policy + "\n");
+    return After({}, text);
+  }
+
+  ClusterView view_;
+};
+
+TEST_F(PacesTest, WhoIsUnderSharesGetsRatesByWeight) {
+  const auto paces = DecidePaces(Objects("  weight: 3\n", "", "shares"), view_);
+  ASSERT_EQ(paces.size(), 2u);
+  EXPECT_EQ(paces[0].lanes.size(), 2u);
+  const auto rate = [](double part) {
+    return Field(&PlannedPace::Lane::rate_bps,
+                 static_cast<uint64_t>(part * kPayloadPart * 50 * kGbps));
+  };
+  EXPECT_THAT(paces[0].lanes, Each(rate(0.75)));
+  EXPECT_THAT(paces[1].lanes, Each(rate(0.25)));
+}
+
+TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
+  const auto paces = DecidePaces(Objects("  cap: 10Gbps\n", "  priority: 6\n", ""), view_);
+  EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
+  EXPECT_THAT(paces[1].lanes, IsEmpty());
+  EXPECT_EQ(paces[1].priority, 6u);
+}
+
+TEST_F(PacesTest, AGuaranteeThatCannotBeKeptIsRefusedWithPlaceLinkAndNumbers) {
+  const ObjectSet before = Objects("  guarantee: 30Gbps\n", "", "shares");
+  const ObjectSet fits = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
+  const ObjectSet broken = Objects("  guarantee: 30Gbps\n", "  guarantee: 20Gbps\n", "shares");
+  EXPECT_TRUE(CheckGuarantees(before, fits, view_).ok());
+  const absl::Status refusal = CheckGuarantees(before, broken, view_);
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refusal.message()),
+              HasSubstr("Tenant 'b', spec.guarantee: it cannot be kept beside what runs now: "
+                        "h0/nic0 → leaf0 carries 47 Gbps of payload, but 50 Gbps of it are "
+                        "guaranteed to tenants a, b"));
+  // Nobody asks for more: not this change's fault.
+  EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
+}
+
+PlannedPace Paced(uint64_t id, uint64_t rate) {
+  return {.id = CommId(id), .lanes = {{.channel = 0, .from = 0, .to = 1, .rate_bps = rate}}};
+}
+
+TEST(PaceBook, TellsWhatIsNewWithGrowingRevisions) {
+  PaceBook book(100);
+  const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}});
+  ASSERT_EQ(first.size(), 2u);  // the third was never limited
+  EXPECT_EQ(first[0].revision(), 101u);
+  EXPECT_EQ(first[1].lanes(0).rate_bps(), 8u);
+  const auto second = book.Update({Paced(1, 7), Paced(2, 9)});
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].comm_id(), 2u);
+  EXPECT_GT(second[0].revision(), first[1].revision());
+}
+
+TEST(PaceBook, ALimitThatIsLiftedIsToldToo) {
+  PaceBook book(0);
+  book.Update({Paced(1, 7)});
+  const auto lifted = book.Update({{.id = CommId(1)}});
+  ASSERT_EQ(lifted.size(), 1u);
+  EXPECT_EQ(lifted[0].lanes_size(), 0);
+  EXPECT_THAT(book.Update({{.id = CommId(1)}}), IsEmpty());
+}
+
+TEST(PaceBook, ADaemonThatComesBackHearsWhatConcernsIt) {
+  PaceBook book(0);
+  book.Update({Paced(1, 7), Paced(2, 8)});
+  std::map<CommId, CommunicatorRecord> known;
+  known[CommId(1)].announced = MakeAnnounce(1, {"h0", "h1"});
+  known[CommId(2)].announced = MakeAnnounce(2, {"h1", "h2"});
+  const auto held = book.HeldOn("h0", known);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].comm_id(), 1u);
+  EXPECT_EQ(book.HeldOn("h1", known).size(), 2u);
+}
+
+}  // namespace
+}  // namespace mccs
