@@ -1,0 +1,168 @@
+// What the coordinator proposes to communicators that run, and how fast it lets them send.
+#include <map>
+
+#include "tests/unit/controller/coordinator_fixture.h"
+
+namespace mccs {
+namespace {
+
+// It may run what another controller proposed, and then nothing changes; or its daemons' default.
+TEST_F(CoordinatorTest, ACommunicatorThatRunsIsLookedAtWithTheNextTick) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  EXPECT_TRUE(Say(kFirst, Announcement(running)).empty());
+  EXPECT_EQ(communicators(), 1u);
+  std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 2u);
+  *running.mutable_strategy() = out[0].message->propose().strategy();
+  Say(kFirst, Announcement(running));
+  EXPECT_TRUE(Tick().empty());
+}
+
+TEST_F(CoordinatorTest, WhatOperatorsWantIsProposedToWhatRuns) {
+  StartCommunicator();
+  EXPECT_TRUE(Tick().empty());
+  const std::vector<Outgoing> out = Reverse();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, kFirst);
+  EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 3u);
+  EXPECT_EQ(Describe("0")->summary().epoch(), 2u);
+  EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring");
+  Adopt(out);
+  EXPECT_EQ(Describe("0")->summary().epoch(), 3u);
+  EXPECT_EQ(Describe("0")->summary().strategy(), "locality_ring by reverse");
+  EXPECT_TRUE(Tick().empty());
+}
+
+TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
+  StartCommunicator();
+  const std::vector<Outgoing> there = Reverse();
+  const std::vector<Outgoing> back = SetPolicy("[h0, h1]");
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].message->propose().strategy().epoch(), 4u);
+  Adopt(there);
+  EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h1", "h0"));
+  EXPECT_TRUE(Tick().empty()) << "the newest is under way";
+  Adopt(back);
+  EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
+}
+
+TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
+  StartCommunicator();
+  Reverse();
+  Say(kFirst, Refusing(3));
+  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs - 2 * kNsPerSec).empty());
+  const std::vector<Outgoing> again = TickFor(3 * kNsPerSec);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
+  EXPECT_THAT(RingOf(again), testing::ElementsAre(1, 0));
+}
+
+TEST_F(CoordinatorTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
+  StartCommunicator();
+  Reverse();
+  Say(kFirst, Refusing(3));
+  const std::vector<Outgoing> other = SetPolicy("[h1]");
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].message->propose().strategy().epoch(), 4u);
+}
+
+TEST_F(CoordinatorTest, AProposalThatNobodyAnswersIsGivenUpAndRepeated) {
+  StartCommunicator();
+  Reverse();
+  EXPECT_TRUE(TickFor(Coordinator::kProposalPatienceNs).empty());
+  TickFor(2 * kNsPerSec);
+  const std::vector<Outgoing> again = TickFor(Coordinator::kProposalPatienceNs);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].message->propose().strategy().epoch(), 4u);
+}
+
+TEST_F(CoordinatorTest, EpochsThatALeaderGaveUpBeforeThisControllerAreNotUsedAgain) {
+  Say(kFirst, Registration(MakeHost("h0")));
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  Say(kFirst, Announcement(running));
+  agent::FromAgent report = Reporting(1, 1);
+  report.mutable_report()->set_refused_epoch(7);
+  Say(kFirst, report);
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 8u);
+}
+
+TEST_F(CoordinatorTest, EpochsThatAnotherControllerGaveOutAreNotUsedAgain) {
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.set_newest_epoch(6);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 7u);
+}
+
+// It was under way when the controller before this one died.
+TEST_F(CoordinatorTest, WhatComesIntoForceWithoutThisControllerIsChangedBack) {
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.set_newest_epoch(6);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  Say(kSecond, Registration(MakeHost("h1")));
+  Adopt(Tick());
+  EXPECT_TRUE(Tick().empty());
+  running.mutable_strategy()->set_epoch(9);
+  running.set_newest_epoch(9);
+  Say(kFirst, Announcement(running));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].message->propose().strategy().epoch(), 10u);
+}
+
+TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
+  StartCommunicator();
+  coordinator_.Gone(kFirst, "its connection closed");
+  EXPECT_TRUE(Reverse().empty());
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  running.mutable_strategy()->set_epoch(2);
+  Say(kThird, Registration(MakeHost("h0"), {running}));
+  const std::vector<Outgoing> out = Tick();
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_EQ(out[0].to, kThird);
+  EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
+}
+
+// By host: the rates of what it was told.
+std::map<AgentKey, std::vector<uint64_t>> PacesIn(const std::vector<Outgoing>& out) {
+  std::map<AgentKey, std::vector<uint64_t>> paces;
+  for (const Outgoing& each : out) {
+    if (!each.message.has_value() || !each.message->has_pace()) continue;
+    std::vector<uint64_t>& rates = paces[each.to];
+    for (const agent::LanePace& lane : each.message->pace().lanes())
+      rates.push_back(lane.rate_bps());
+  }
+  return paces;
+}
+
+TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
+  StartCommunicator();
+  Tick();
+  const auto set = [&](const std::string& cap) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(
+        After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, cap)}))));
+    return PacesIn(coordinator_.TakeOutbox());
+  };
+  const std::vector<uint64_t> rates = {5'000'000'000, 5'000'000'000};
+  const std::map<AgentKey, std::vector<uint64_t>> both = {{kFirst, rates}, {kSecond, rates}};
+  EXPECT_EQ(set("  cap: 5Gbps\n"), both);
+  EXPECT_TRUE(set("  cap: 5Gbps\n").empty());
+  const std::map<AgentKey, std::vector<uint64_t>> third = {{kThird, rates}};
+  EXPECT_EQ(PacesIn(Say(kThird, Registration(MakeHost("h1")))), third);
+  const std::map<AgentKey, std::vector<uint64_t>> lifted = {{kFirst, {}}, {kThird, {}}};
+  EXPECT_EQ(set(""), lifted);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,111 @@
+// A coordinator without its network, and what agents say to it.
+#ifndef MCCS_TESTS_UNIT_CONTROLLER_COORDINATOR_FIXTURE_H_
+#define MCCS_TESTS_UNIT_CONTROLLER_COORDINATOR_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/coordinator.h"
+#include "controller/operator_view.h"
+#include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+
+inline constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
+
+class HandClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now; }
+  MonotonicNs now = 1000 * kNsPerSec;
+};
+
+class CoordinatorTest : public testing::Test {
+ protected:
+  // What the coordinator answers to `message`.
+  std::vector<Outgoing> Say(AgentKey agent, const agent::FromAgent& message) {
+    coordinator_.Hear(agent, message);
+    return coordinator_.TakeOutbox();
+  }
+  void ExpectEnded(const std::vector<Outgoing>& out, AgentKey agent, const std::string& why) {
+    ASSERT_EQ(out.size(), 1u);
+    EXPECT_EQ(out[0].to, agent);
+    EXPECT_FALSE(out[0].message.has_value());
+    EXPECT_THAT(std::string(out[0].end.message()), testing::HasSubstr(why));
+  }
+  std::string StateOf(int host) {
+    return ListHosts(coordinator_.registry(), coordinator_.objects(), clock_.now)
+        .hosts(host)
+        .state();
+  }
+  absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
+    return DescribeCommunicator(coordinator_.registry(), coordinator_.rollouts(), id, clock_.now);
+  }
+  std::vector<Outgoing> Tick() {
+    coordinator_.Tick();
+    return coordinator_.TakeOutbox();
+  }
+  // What is proposed in all that time, by a coordinator that hears the first host's heart.
+  std::vector<Outgoing> TickFor(int64_t ns) {
+    std::vector<Outgoing> proposals;
+    for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
+      clock_.now = std::min(clock_.now + kNsPerSec, end);
+      Say(kFirst, Beat());
+      Say(kSecond, Beat());
+      for (Outgoing& out : Tick()) proposals.push_back(std::move(out));
+    }
+    return proposals;
+  }
+  // Communicator 1 runs on h0 and h1, in this order, with epoch 2.
+  void StartCommunicator() {
+    Say(kFirst, Registration(MakeHost("h0")));
+    Say(kSecond, Registration(MakeHost("h1")));
+    Adopt(Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}))));
+  }
+  // The leader says that what was proposed in `out` runs.
+  void Adopt(const std::vector<Outgoing>& out) {
+    ASSERT_EQ(out.size(), 1u);
+    const agent::Propose& propose = out[0].message->propose();
+    agent::Announce announce = coordinator_.registry().communicators().begin()->second.announced;
+    announce.set_running(true);
+    *announce.mutable_strategy() = propose.strategy();
+    announce.set_newest_epoch(propose.strategy().epoch());
+    Say(kFirst, Announcement(announce));
+    Say(kFirst, Reporting(propose.comm_id(), propose.strategy().epoch()));
+  }
+  std::vector<Outgoing> SetPolicy(const std::string& order) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+        {}, Together({TopologyDocument("t", "h[0-1]"), PolicyDocument("reverse",
+                                                                      "  policy: locality_ring\n"
+                                                                      "  parameters: {order: " +
+                                                                          order + "}\n")}))));
+    return coordinator_.TakeOutbox();
+  }
+  std::vector<Outgoing> Reverse() { return SetPolicy("[h1, h0]"); }
+  static agent::FromAgent Refusing(uint64_t epoch) {
+    agent::FromAgent message = Reporting(1, 2);
+    message.mutable_report()->set_refused_epoch(epoch);
+    message.mutable_report()->set_change_trouble("host h1: no such address");
+    return message;
+  }
+  static std::vector<int> RingOf(const std::vector<Outgoing>& out) {
+    const auto& ring = out[0].message->propose().strategy().channels(0).ring();
+    return {ring.begin(), ring.end()};
+  }
+  size_t communicators() { return coordinator_.registry().communicators().size(); }
+
+  HandClock clock_;
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  Coordinator coordinator_{
+      {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get()};
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_CONTROLLER_COORDINATOR_FIXTURE_H_
