@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/cluster_views.h"
 #include "topology/linux_multipath_hash.h"
 
 namespace mccs {
@@ -13,25 +14,6 @@ constexpr int kRacks = 24;
 constexpr int kHostsPerRack = kPaperHosts / kRacks;
 constexpr int kSpines = 16;
 constexpr uint64_t kLinkBps = 200'000'000'000;
-constexpr uint16_t kPeerPort = 7400;
-
-SourcePortMapping RulesFor(const Topology& topology) {
-  SourcePortMapping mapping;
-  mapping.kind = SourcePortMapping::Kind::kRules;
-  const int per_spine = (mapping.candidates.last - mapping.candidates.first + 1) / kSpines;
-  for (int s = 0; s < kSpines; ++s) {
-    PortRule rule;
-    rule.ports.first = static_cast<uint16_t>(mapping.candidates.first + s * per_spine);
-    rule.ports.last = static_cast<uint16_t>(rule.ports.first + per_spine - 1);
-    rule.via.resize(topology.arc_count());
-    for (const auto& [arc, to] :
-         topology.NeighboursOf(*topology.FindSwitch(absl::StrCat("spine", s)))) {
-      rule.via[arc.value() ^ 1] = true;
-    }
-    mapping.rules.push_back(std::move(rule));
-  }
-  return mapping;
-}
 
 }  // namespace
 
@@ -55,7 +37,7 @@ std::shared_ptr<const Topology> PaperCluster(SourcePortMapping::Kind mapping) {
       topology->AddLink(absl::StrCat("leaf", r, "-spine", s), leaf, spines[s], kLinkBps);
   }
   if (mapping == SourcePortMapping::Kind::kRules) {
-    topology->SetSourcePorts(RulesFor(*topology));
+    topology->SetSourcePorts(RulesBySpine(*topology, kSpines, SourcePortMapping().candidates));
   } else {
     SourcePortMapping ports;
     ports.kind = mapping;
@@ -63,45 +45,6 @@ std::shared_ptr<const Topology> PaperCluster(SourcePortMapping::Kind mapping) {
     topology->SetSourcePorts(std::move(ports));
   }
   return topology;
-}
-
-ClusterView PaperView(std::shared_ptr<const Topology> topology) {
-  ClusterView view;
-  for (int h = 0; h < kPaperHosts; ++h) {
-    const Topology::Host& host = topology->host(HostId(h));
-    HostView seen = {
-        .position = topology->PositionOf(HostId(h)), .gpus = kGpusPerHost, .ready = true};
-    for (const NicId nic : host.nics)
-      seen.nics.push_back(
-          {.name = topology->nic(nic).name, .addresses = {topology->nic(nic).address}});
-    seen.peer_address = seen.nics.front().addresses.front();
-    seen.peer_port = kPeerPort;
-    view.hosts.push_back(std::move(seen));
-  }
-  std::sort(view.hosts.begin(), view.hosts.end(),
-            [](const HostView& a, const HostView& b) { return a.position < b.position; });
-  view.topologies = {std::move(topology)};
-  return view;
-}
-
-CommunicatorView PaperJob(uint64_t id, const std::string& tenant,
-                          const std::vector<std::string>& hosts,
-                          const std::vector<std::vector<int>>& gpus) {
-  CommunicatorView job;
-  job.id = CommId(id);
-  job.tenant = tenant;
-  job.owner.name = tenant;
-  job.hosts = hosts;
-  job.gpus = gpus;
-  int rank = 0;
-  for (const std::vector<int>& of_host : gpus) {
-    job.first_ranks.push_back(rank);
-    rank += static_cast<int>(of_host.size());
-  }
-  job.strategy.set_epoch(1);
-  auto* channel = job.strategy.add_channels();
-  for (size_t h = 0; h < hosts.size(); ++h) channel->add_ring(static_cast<int>(h));
-  return job;
 }
 
 }  // namespace mccs

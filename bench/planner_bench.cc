@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "bench/cluster_views.h"
 #include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
 #include "controller/policy/fair_flow.h"
@@ -32,14 +33,14 @@ CommunicatorView RandomJob(uint64_t id, std::mt19937& random) {
   for (int i = 0; i < kHostsPerJob; ++i) hosts.push_back(absl::StrCat("h", all[i]));
   std::vector<int> gpus(kGpusPerHost);
   std::iota(gpus.begin(), gpus.end(), 0);
-  return PaperJob(id, absl::StrCat("tenant", random() % kTenants), hosts,
-                  std::vector<std::vector<int>>(kHostsPerJob, gpus));
+  return MakeJob(id, absl::StrCat("tenant", random() % kTenants), hosts,
+                 std::vector<std::vector<int>>(kHostsPerJob, gpus));
 }
 
 // As many jobs as have kFlows flows, not placed yet.
 ClusterView BusyCluster(SourcePortMapping::Kind mapping) {
   std::mt19937 random(kSeed);
-  ClusterView view = PaperView(PaperCluster(mapping));
+  ClusterView view = ViewOf(PaperCluster(mapping));
   constexpr int kJobs = (kFlows + kHostsPerJob * kGpusPerHost - 1) / (kHostsPerJob * kGpusPerHost);
   for (uint64_t id = 1; id <= kJobs; ++id) view.communicators.push_back(RandomJob(id, random));
   return view;

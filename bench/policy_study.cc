@@ -34,6 +34,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "bench/cluster_views.h"
 #include "bench/paper_cluster.h"
 #include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
@@ -86,7 +87,7 @@ std::vector<Gpu> TakeCompact(Free* free, int count) {
 }
 
 // Ranks are numbered at random over the hosts.
-CommunicatorView MakeJob(uint64_t id, const std::vector<Gpu>& gpus, std::mt19937& random) {
+CommunicatorView JobOn(uint64_t id, const std::vector<Gpu>& gpus, std::mt19937& random) {
   std::map<int, std::vector<int>> by_host;
   for (const Gpu& gpu : gpus) by_host[gpu.host].push_back(gpu.index);
   std::vector<int> hosts;
@@ -99,7 +100,7 @@ CommunicatorView MakeJob(uint64_t id, const std::vector<Gpu>& gpus, std::mt19937
     indices.push_back(by_host[host]);
     std::sort(indices.back().begin(), indices.back().end());
   }
-  return PaperJob(id, absl::StrCat("tenant", id), names, indices);
+  return MakeJob(id, absl::StrCat("tenant", id), names, indices);
 }
 
 // The jobs, wave by wave.
@@ -117,7 +118,7 @@ std::vector<std::vector<CommunicatorView>> PlaceJobs(Placement placement, std::m
     const std::vector<Gpu> gpus = placement == Placement::kRandom
                                       ? TakeRandom(&free, sizes[j], random)
                                       : TakeCompact(&free, sizes[j]);
-    waves.back().push_back(MakeJob(static_cast<uint64_t>(j) + 1, gpus, random));
+    waves.back().push_back(JobOn(static_cast<uint64_t>(j) + 1, gpus, random));
   }
   return waves;
 }
@@ -204,7 +205,7 @@ void Study(Placement placement, int trials, unsigned seed) {
   for (int trial = 0; trial < trials; ++trial) {
     std::mt19937 random(seed + static_cast<unsigned>(trial));
     for (const auto& wave : PlaceJobs(placement, random)) {
-      ClusterView view = PaperView(topology);
+      ClusterView view = ViewOf(topology);
       const Fabrics fabrics(view);
       for (const Arm arm : kArms) {
         view.communicators = wave;

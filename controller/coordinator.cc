@@ -26,8 +26,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   registry_.Heard(host, clock_->Now());
   switch (message.kind_case()) {
     case agent::FromAgent::kHeartbeat:
-      outbox_.push_back({agent, agent::ToAgent(), absl::OkStatus()});
-      outbox_.back().message->mutable_heartbeat();
+      Tell(agent).mutable_heartbeat();
       break;
     case agent::FromAgent::kAnnounce:
       HearAnnounce(host, message.announce());
@@ -81,15 +80,12 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   replan_ = true;
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
-  agent::ToAgent reply;
-  agent::Registered* registered = reply.mutable_registered();
+  agent::Registered* registered = Tell(agent).mutable_registered();
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
-  outbox_.push_back({agent, std::move(reply), absl::OkStatus()});
   for (agent::Pace& pace : paces_.HeldOn(host.name(), registry_.communicators())) {
-    outbox_.push_back({agent, agent::ToAgent(), absl::OkStatus()});
-    *outbox_.back().message->mutable_pace() = std::move(pace);
+    *Tell(agent).mutable_pace() = std::move(pace);
   }
 }
 
@@ -168,23 +164,20 @@ void Coordinator::SendPaces() {
     for (const std::string& name : record.announced.hosts()) {
       const auto host = registry_.hosts().find(name);
       if (host == registry_.hosts().end() || host->second.state != HostState::kReady) continue;
-      outbox_.push_back({host->second.agent, agent::ToAgent(), absl::OkStatus()});
-      *outbox_.back().message->mutable_pace() = pace;
+      *Tell(host->second.agent).mutable_pace() = pace;
     }
   }
 }
 
 // REQUIRES: the leader's host is ready.
 void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
-  agent::ToAgent proposal;
-  proposal.mutable_propose()->set_comm_id(id.value());
   const strategy::Strategy& proposed = registry_.Propose(id, std::move(strategy), clock_->Now());
-  *proposal.mutable_propose()->mutable_strategy() = proposed;
   const CommunicatorRecord& record = registry_.communicators().at(id);
   rollouts_.Proposed(id, record, proposed, clock_->Now());
   strategies_.Touch(id);
-  const HostRecord& leader = registry_.hosts().at(record.leader);
-  outbox_.push_back({leader.agent, std::move(proposal), absl::OkStatus()});
+  agent::Propose* out = Tell(registry_.hosts().at(record.leader).agent).mutable_propose();
+  out->set_comm_id(id.value());
+  *out->mutable_strategy() = proposed;
 }
 
 void Coordinator::LeaveAlone(CommId id, const std::string& why) {
@@ -209,6 +202,10 @@ void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::St
   log_->Warning("host '", host.name(), "' refused: ", std::string(why.message()));
   registry_.NoteRefused(host, std::string(why.message()), clock_->Now());
   End(agent, why);
+}
+
+agent::ToAgent& Coordinator::Tell(AgentKey agent) {
+  return outbox_.emplace_back(Outgoing{agent, agent::ToAgent(), absl::OkStatus()}).message.value();
 }
 
 void Coordinator::End(AgentKey agent, absl::Status why) {
@@ -248,8 +245,7 @@ void Coordinator::Tick() {
 
 absl::StatusOr<uint64_t> Coordinator::AskState(const std::string& host) {
   MCCS_ASSIGN_OR_RETURN(const uint64_t question, questions_.Ask(registry_, host, clock_->Now()));
-  outbox_.push_back({registry_.hosts().at(host).agent, agent::ToAgent(), absl::OkStatus()});
-  outbox_.back().message->mutable_dump()->set_question(question);
+  Tell(registry_.hosts().at(host).agent).mutable_dump()->set_question(question);
   return question;
 }
 

@@ -96,6 +96,8 @@ class Coordinator {
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
+  // A message to `agent`, to be filled in before the next one.
+  agent::ToAgent& Tell(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
 
   const CoordinatorOptions options_;

@@ -30,11 +30,19 @@ std::set<std::string> Raised(const ObjectSet& before, const ObjectSet& after) {
 std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view) {
   const ClusterView complete = CompleteView(view, objects);
   std::vector<bool> by_shares;
+  bool any_limit = false;
   for (const CommunicatorView& communicator : complete.communicators) {
     const Object* policy = PolicyInForce(objects, communicator);
     by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
+    any_limit |= by_shares.back() || communicator.owner.cap_bps.has_value();
   }
-  return PlanPaces(complete, FindShares(complete, Fabrics(complete)), by_shares);
+  SharesOfAll shares;
+  if (any_limit) {
+    shares = FindShares(complete, Fabrics(complete));
+  } else {
+    shares.flows.resize(complete.communicators.size());  // Nobody's flows matter.
+  }
+  return PlanPaces(complete, shares, by_shares);
 }
 
 absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,

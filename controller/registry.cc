@@ -4,9 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "base/endpoint.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -51,16 +50,9 @@ HostView ViewOf(const HostRecord& record) {
                          .addresses = {nic.addresses().begin(), nic.addresses().end()},
                          .speed_bps = nic.speed_bps()});
   }
-  // "10.0.0.1:7400", "[fd00::1]:7400".
-  absl::string_view address = host.peer_endpoint();
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  if (colon != absl::string_view::npos && absl::SimpleAtoi(address.substr(colon + 1), &port) &&
-      port <= std::numeric_limits<uint16_t>::max()) {
-    view.peer_port = static_cast<uint16_t>(port);
-    address = address.substr(0, colon);
-    if (absl::ConsumePrefix(&address, "[")) absl::ConsumeSuffix(&address, "]");
-    view.peer_address = std::string(address);
+  if (absl::StatusOr<Endpoint> peer = ParseEndpoint(host.peer_endpoint()); peer.ok()) {
+    view.peer_address = std::move(peer->host);
+    view.peer_port = peer->port;
   }
   return view;
 }

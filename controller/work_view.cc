@@ -4,27 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/endpoint.h"
 #include "controller/operator_view.h"
 
 namespace mccs {
 namespace {
-
-struct AddressAndPort {
-  std::string address;
-  uint16_t port = 0;
-};
-
-std::optional<AddressAndPort> Split(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  uint32_t port = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port == 0 ||
-      port > 65535) {
-    return std::nullopt;
-  }
-  return AddressAndPort{text.substr(0, colon), static_cast<uint16_t>(port)};
-}
 
 // The NIC with that address, or the only one.
 std::optional<NicId> NicOf(const Topology& topology, HostId host, const std::string& address) {
@@ -39,25 +24,26 @@ std::optional<NicId> NicOf(const Topology& topology, HostId host, const std::str
 
 LinkFinder::LinkFinder(const ObjectSet& objects) {
   for (const Object* object : objects.OfKind(ObjectKind::kTopology)) {
-    fabrics_.push_back(std::make_unique<Fabric>(*TopologyOf(*object).topology));
+    fabrics_.push_back(std::make_unique<Fabric>(TopologyOf(*object).topology, ClusterView()));
   }
 }
 
 bool LinkFinder::Add(const LaneEnds& lane, std::set<std::string>* links) {
-  const std::optional<AddressAndPort> local = Split(lane.local), remote = Split(lane.remote);
-  if (!local || !remote) return false;
+  const absl::StatusOr<Endpoint> local = ParseEndpoint(lane.local);
+  const absl::StatusOr<Endpoint> remote = ParseEndpoint(lane.remote);
+  if (!local.ok() || !remote.ok() || local->port == 0 || remote->port == 0) return false;
   for (const std::unique_ptr<Fabric>& fabric : fabrics_) {
-    const Topology& topology = fabric->topology;
+    const Topology& topology = fabric->topology();
     const std::optional<HostId> from = topology.FindHost(lane.from),
                                 to = topology.FindHost(lane.to);
     if (!from || !to || *from == *to) continue;
-    const std::optional<NicId> out = NicOf(topology, *from, local->address);
-    const std::optional<NicId> into = NicOf(topology, *to, remote->address);
+    const std::optional<NicId> out = NicOf(topology, *from, local->host);
+    const std::optional<NicId> into = NicOf(topology, *to, remote->host);
     if (!out || !into) return false;
     const FlowEnds flow{.from = *out, .to = *into, .destination_port = remote->port};
-    const auto path = fabric->ports.PathOf(flow, local->port);
+    const auto path = fabric->ports().PathOf(flow, local->port);
     if (!path.ok() || !path->has_value()) return false;
-    for (ArcId arc : fabric->paths.Between(*out, *into)[**path]) {
+    for (ArcId arc : fabric->paths().Between(*out, *into)[**path]) {
       links->insert(topology.link(LinkOf(arc)).name);
     }
     return true;

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "controller/objects/object_set.h"
+#include "controller/policy/fabric.h"
 #include "controller/registry.h"
 #include "proto/operator.pb.h"
-#include "topology/ecmp_paths.h"
-#include "topology/source_port_map.h"
-#include "topology/topology.h"
 
 namespace mccs {
 
@@ -36,13 +34,6 @@ class LinkFinder {
   bool Add(const LaneEnds& lane, std::set<std::string>* links);
 
  private:
-  struct Fabric {
-    explicit Fabric(const Topology& t) : topology(t), paths(t), ports(t, paths) {}
-    const Topology& topology;
-    EcmpPaths paths;
-    SourcePortMap ports;
-  };
-
   std::vector<std::unique_ptr<Fabric>> fabrics_;
 };
 

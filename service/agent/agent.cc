@@ -95,13 +95,6 @@ class Agent::Impl {
     has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
     return order;
   }
-  std::optional<uint64_t> TakeQuestion() {
-    if (!has_questions_.load(std::memory_order_acquire)) return std::nullopt;
-    const std::lock_guard lock(mutex_);
-    std::optional<uint64_t> question = table_.TakeQuestion();
-    has_questions_.store(table_.has_questions(), std::memory_order_relaxed);
-    return question;
-  }
 
  private:
   void TalkForEver();
@@ -125,8 +118,6 @@ class Agent::Impl {
   // Written under mutex_, with the table: spares the engine the lock. Release when an order has
   // come; pairs with the load in TakeOrder.
   std::atomic<bool> has_orders_ = false;
-  // Likewise of questions; pairs with the load in TakeQuestion.
-  std::atomic<bool> has_questions_ = false;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -199,7 +190,7 @@ void Agent::Impl::TalkOnce() {
     context_ = nullptr;
     table_.ForgetEnded();
     table_.ForgetQuestions();
-    has_questions_.store(false, std::memory_order_relaxed);
+    has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
     stopping = stopping_;
   }
   if (stopping || (!was_connected && end.error_message() == last_error_)) return;
@@ -271,9 +262,8 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
     if (message.has_pace()) order = table_.SetPace(message.pace());
-    has_orders_.store(table_.has_orders(), std::memory_order_release);
     if (message.has_dump()) table_.Ask(message.dump().question());
-    has_questions_.store(table_.has_questions(), std::memory_order_release);
+    has_orders_.store(table_.has_orders(), std::memory_order_release);
   }
   if (message.has_registered()) {
     log_->Info("registered with the controller at ", options_.controller, " (",
@@ -326,7 +316,9 @@ void Agent::Report(const CommunicatorStats& stats) {
   impl_->WithTable([&](AgentTable& table) { table.Report(stats); });
 }
 
-std::optional<uint64_t> Agent::TakeQuestion() { return impl_->TakeQuestion(); }
+std::optional<uint64_t> Agent::TakeQuestion() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakeQuestion(); });
+}
 
 void Agent::AnswerState(uint64_t question, const state::Daemon& state) {
   impl_->WithTable([&](AgentTable& table) { table.Answer(question, state); });

@@ -54,12 +54,11 @@ class AgentTable {
   std::optional<PaceOrder> TakePace();
 
   // There is something to take.
-  bool has_orders() const { return !proposed_.empty() || !paced_.empty(); }
+  bool has_orders() const { return !proposed_.empty() || !paced_.empty() || !questions_.empty(); }
 
   // An operator asks for the daemon's state. More than kMaxQuestions at a time are not taken.
   void Ask(uint64_t question);
   std::optional<uint64_t> TakeQuestion();
-  bool has_questions() const { return !questions_.empty(); }
   void Answer(uint64_t question, const state::Daemon& state);
   // A stream has ended: nobody waits for answers any more.
   void ForgetQuestions();

@@ -306,7 +306,8 @@ absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
       change_->refused() == reporter_.refused_epoch()) {
     return moved;
   }
-  const Strategy before = *std::exchange(formation_.strategy, change_->strategy());
+  const Epoch before = formation_.strategy->epoch;
+  formation_.strategy = change_->strategy();
   const Epoch refused_before = reporter_.refused_epoch();
   reporter_.SetChangeTrouble(change_->trouble(), change_->refused());
   CountChange(before, refused_before);

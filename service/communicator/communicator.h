@@ -169,7 +169,7 @@ class Communicator {
   void Enter(State state);
   void CountEpoch();
   // Behind a change of the strategy in force, or of why the last proposal is not.
-  void CountChange(const Strategy& before, Epoch refused_before);
+  void CountChange(Epoch before, Epoch refused_before);
   void Activate();
   void TellOperation(state::Operation* out) const;
   // The most that a local rank has captured into graphs that live.

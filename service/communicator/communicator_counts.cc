@@ -35,9 +35,9 @@ void Communicator::CountEpoch() {
   if (now != Epoch(0)) counters_->EnterEpoch(now.value());
 }
 
-void Communicator::CountChange(const Strategy& before, Epoch refused_before) {
+void Communicator::CountChange(Epoch before, Epoch refused_before) {
   CountEpoch();
-  if (formation_.strategy->epoch != before.epoch) counters_->changes_done.Add(1);
+  if (formation_.strategy->epoch != before) counters_->changes_done.Add(1);
   if (reporter_.refused_epoch() != refused_before) counters_->changes_dropped.Add(1);
 }
 

@@ -38,7 +38,7 @@ class LaneWaits {
 
   LaneWait wait_ = LaneWait::kNothing;
   MonotonicNs since_ = 0;
-  std::array<int64_t, 4> ns_{};
+  std::array<int64_t, kLaneWaits> ns_{};
 };
 
 }  // namespace mccs

@@ -13,21 +13,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/endpoint.h"
 #include "base/waker.h"
 
 namespace mccs {
-
-struct Endpoint {
-  std::string host;   // numeric address
-  uint16_t port = 0;  // 0 in Listen and as a source: the system chooses
-
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-
-// "10.0.1.2:7400", "[::1]:7400".
-std::string ToString(const Endpoint& endpoint);
-// And back; the host may be a name. kInvalidArgument with the text.
-absl::StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 
 // A two-way byte stream, possibly still being opened: until it is open, reads and writes would
 // block. Closed with the object.

@@ -53,12 +53,7 @@ TEST(SimCounters, ChangesOfStrategyAreCountedAndLanesGoOnCounting) {
   job.PostAll(OpKind::kAllReduce, kCount);
   ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
   SimController& controller = world.host(0).controller();
-  Strategy next;
-  next.epoch = Epoch(6);
-  next.channels.resize(2);
-  for (ChannelStrategy& channel : next.channels) channel.ring = {HostIndex(1), HostIndex(0)};
-  next.lanes = {.slots = 4, .slot_bytes = 16u << 10};
-  next.origin = "the test";
+  const Strategy next = MakeRingStrategy(Epoch(6), {HostIndex(1), HostIndex(0)}, 2);
   controller.proposals.push_back({controller.announced.front(), next});
   ASSERT_TRUE(world.RunUntil([&] { return counters->changes_done.value() == 1; }));
   EXPECT_EQ(counters->highest_epoch.value(), 6);

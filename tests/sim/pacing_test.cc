@@ -186,12 +186,8 @@ TEST_F(SimPacing, RatesOutliveAChangeOfStrategy) {
   Load load(world_);
   load.SetPace({}, 16 * kMega);
   for (uint64_t epoch = 2; epoch < 8; ++epoch) {
-    Strategy strategy;
-    strategy.epoch = Epoch(epoch);
-    strategy.channels.resize(1);
-    strategy.channels[0].ring = {HostIndex(0), HostIndex(1)};
-    strategy.lanes = {.slots = 3 + static_cast<uint32_t>(epoch % 2), .slot_bytes = 16u << 10};
-    strategy.origin = "the test";
+    Strategy strategy = MakeRingStrategy(Epoch(epoch), {HostIndex(0), HostIndex(1)});
+    strategy.lanes.slots = 3 + static_cast<uint32_t>(epoch % 2);
     world_.host(0).controller().proposals.push_back(
         {world_.host(0).controller().announced.back(), strategy});
     Work({&load}, 300 * kNsPerMs);

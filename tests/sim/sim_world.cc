@@ -16,6 +16,16 @@ constexpr uint16_t kPort = 7400;
 
 }  // namespace
 
+Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels) {
+  Strategy strategy;
+  strategy.epoch = epoch;
+  strategy.channels.resize(static_cast<size_t>(channels));
+  for (ChannelStrategy& channel : strategy.channels) channel.ring = ring;
+  strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+  strategy.origin = "the test";
+  return strategy;
+}
+
 bool SimLog::Contains(std::string_view text) const {
   return std::any_of(lines.begin(), lines.end(),
                      [&](const std::string& line) { return line.find(text) != std::string::npos; });

@@ -109,6 +109,9 @@ class SimController final : public ControllerLink {
 // The address of a host's NIC.
 std::string SimAddress(int host, int nic = 0);
 
+// All channels take the hosts in this order.
+Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels = 1);
+
 class SimHost {
  public:
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,

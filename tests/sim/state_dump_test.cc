@@ -82,12 +82,7 @@ TEST(SimStateDump, AChangeThatIsUnderWayIsTold) {
   ASSERT_TRUE(job.Form());
   EXPECT_EQ(Ask(world, 0).communicators(0).change(), "");
   SimController& controller = world.host(0).controller();
-  Strategy next;
-  next.epoch = Epoch(6);
-  next.channels.resize(3);
-  for (ChannelStrategy& channel : next.channels) channel.ring = {HostIndex(1), HostIndex(0)};
-  next.lanes = {.slots = 4, .slot_bytes = 16u << 10};
-  next.origin = "the test";
+  const Strategy next = MakeRingStrategy(Epoch(6), {HostIndex(1), HostIndex(0)}, 3);
   controller.proposals.push_back({controller.announced.front(), next});
   controller.questions.push_back(100);
   ASSERT_TRUE(world.RunUntil([&] { return controller.answers.contains(100); }));

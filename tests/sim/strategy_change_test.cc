@@ -53,13 +53,9 @@ class Changes {
     return strategy;
   }
   Strategy InOrder(uint64_t epoch) const {
-    Strategy strategy;
-    strategy.epoch = Epoch(epoch);
-    strategy.channels.resize(1);
-    for (int h = 0; h < hosts_; ++h) strategy.channels[0].ring.push_back(HostIndex(h));
-    strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
-    strategy.origin = "the test";
-    return strategy;
+    std::vector<HostIndex> ring;
+    for (int h = 0; h < hosts_; ++h) ring.push_back(HostIndex(h));
+    return MakeRingStrategy(Epoch(epoch), ring);
   }
 
  private:

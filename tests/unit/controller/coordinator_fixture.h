@@ -14,17 +14,12 @@
 #include "controller/coordinator.h"
 #include "controller/operator_view.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/hand_clock.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
 
 inline constexpr AgentKey kFirst{1}, kSecond{2}, kThird{3};
-
-class HandClock final : public Clock {
- public:
-  MonotonicNs Now() const override { return now; }
-  MonotonicNs now = 1000 * kNsPerSec;
-};
 
 class CoordinatorTest : public testing::Test {
  protected:

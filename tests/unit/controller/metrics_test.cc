@@ -5,20 +5,14 @@
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
 
-
 #include "controller/store/memory_store.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/hand_clock.h"
 
 namespace mccs {
 namespace {
 
 using testing::HasSubstr;
-
-class HandClock final : public Clock {
- public:
-  MonotonicNs Now() const override { return now; }
-  MonotonicNs now = 1000 * kNsPerSec;
-};
 
 class ControllerMetricsTest : public testing::Test {
  protected:

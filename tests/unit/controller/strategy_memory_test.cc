@@ -8,18 +8,13 @@
 #include "controller/strategy_keeper.h"
 #include "proto/stored.pb.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/controller/hand_clock.h"
 #include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace {
 
 constexpr AgentKey kFirst{1}, kSecond{2};
-
-class HandClock final : public Clock {
- public:
-  MonotonicNs Now() const override { return now; }
-  MonotonicNs now = 1000 * kNsPerSec;
-};
 
 // A controller without its network, and its store, which outlives it.
 class StrategyMemoryTest : public testing::Test {

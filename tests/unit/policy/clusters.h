@@ -7,20 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "controller/cluster_view.h"
+#include "bench/cluster_views.h"
 #include "tests/unit/topology/small_topologies.h"
 
 namespace mccs {
 
-inline constexpr uint16_t kPeerPort = 7400;
-
 // LeafSpine with a GPU near each NIC, and rules by which the leaves send equal parts of the
 // 4000 candidate ports over each spine, ascending from 61000.
 std::shared_ptr<const Topology> RoutedLeafSpine(const LeafSpineShape& shape);
-
-// All hosts of the topology, ready. NIC n of host h has the address 10.h.0.n, if the topology says
-// none; the daemons are reached at the first one.
-ClusterView ViewOf(std::shared_ptr<const Topology> topology);
 
 // With a rank on each of `gpus` of each host, one after the other, and as many channels, whose
 // rings take the hosts as they stand. Puts it behind the others.

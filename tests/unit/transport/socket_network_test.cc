@@ -207,13 +207,5 @@ TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
   EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error sticks";
 }
 
-TEST(ParseEndpoint, TakesBothFamilies) {
-  EXPECT_EQ(*ParseEndpoint("10.0.0.1:7400"), (Endpoint{"10.0.0.1", 7400}));
-  EXPECT_EQ(*ParseEndpoint("[::1]:1"), (Endpoint{"::1", 1}));
-  for (const char* bad : {"", "host", "host:", ":1", "h:65536", "h:-1", "h:1x", "[]:"}) {
-    EXPECT_FALSE(ParseEndpoint(bad).ok()) << bad;
-  }
-}
-
 }  // namespace
 }  // namespace mccs

@@ -1,0 +1,17 @@
+// A clock that stands still until the test moves it.
+#ifndef MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
+#define MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
+
+#include "base/clock.h"
+
+namespace mccs {
+
+class HandClock final : public Clock {
+ public:
+  MonotonicNs Now() const override { return now; }
+  MonotonicNs now = 1000 * kNsPerSec;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
