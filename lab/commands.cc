@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,13 +29,22 @@
 namespace mccs::lab {
 namespace {
 
-// What a program on that host is started with.
+absl::Status CheckTenant(const std::string& socket, const std::string& tenant) {
+  if (tenant.empty() || access(socket.c_str(), F_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the lab has no tenant '", tenant,
+                                                 "'; mccs-lab up --tenants ", tenant,
+                                                 " gives it a socket of its own on every host"));
+}
+
+// What a program of `tenant` on that host is started with.
 absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
-                                      const std::string& host) {
+                                      const std::string& host, const std::string& tenant = "") {
   MCCS_ASSIGN_OR_RETURN(const DaemonState* daemon, lab.FindHost(host));
   MCCS_ASSIGN_OR_RETURN(Products products, FindProducts());
+  const std::string socket = caller.directories.PathsOf(lab.name).Socket(host, tenant);
+  MCCS_RETURN_IF_ERROR(CheckTenant(socket, tenant));
   return HostVariables({.host = host,
-                        .socket = caller.directories.PathsOf(lab.name).Socket(host),
+                        .socket = socket,
                         .controller_endpoint = lab.daemons.front().endpoint,
                         .gpus = daemon->gpus,
                         .has_network = lab.has_network()},
@@ -98,6 +108,23 @@ absl::Status ReadTopologyInto(const UpOptions& options, const Environment& envir
   return absl::OkStatus();
 }
 
+absl::Status CheckSockets(const LabPaths& paths, const LabPlan& plan) {
+  std::string longest;
+  for (const std::string& tenant : plan.tenants) {
+    MCCS_RETURN_IF_ERROR(ValidateTenantName(tenant));
+    if (tenant.size() > longest.size()) longest = tenant;
+  }
+  for (const LabHost& host : plan.hosts) {
+    for (const std::string& tenant : {std::string(), longest}) {
+      const std::string socket = paths.Socket(host.name, tenant);
+      if (socket.size() < sizeof(sockaddr_un::sun_path)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(socket, " is too long for a socket; choose a shorter --name"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   std::ifstream file(path);
   std::string text(std::istreambuf_iterator<char>(file), {});
@@ -123,8 +150,12 @@ std::string DescribeLab(const LabPlan& plan) {
 
 absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& options) {
   MCCS_RETURN_IF_ERROR(ValidateLabName(name));
-  LabPlan plan{
-      .name = name, .hosts = {}, .products = {}, .environment = caller.environment, .network = {}};
+  LabPlan plan{.name = name,
+               .hosts = {},
+               .tenants = options.tenants,
+               .products = {},
+               .environment = caller.environment,
+               .network = {}};
   if (!options.topology.empty()) {
     MCCS_RETURN_IF_ERROR(ReadTopologyInto(options, caller.environment, &plan));
   } else if (options.network == kNetworkOfProcesses) {
@@ -137,12 +168,7 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
     MCCS_ASSIGN_OR_RETURN(plan.mccsd_config, ReadWhole(options.mccsd_config));
   }
   MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
-  for (const LabHost& host : plan.hosts) {
-    const std::string socket = caller.directories.PathsOf(name).Socket(host.name);
-    if (socket.size() < sizeof(sockaddr_un::sun_path)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(socket, " is too long for a socket; choose a shorter --name"));
-  }
+  MCCS_RETURN_IF_ERROR(CheckSockets(caller.directories.PathsOf(name), plan));
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
   std::cout << DescribeLab(plan) << "\n";
   return absl::OkStatus();
@@ -167,7 +193,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
   std::vector<JobProcess> processes;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string& host = ranks[rank].host->name;
-    MCCS_ASSIGN_OR_RETURN(Variables of_host, VariablesOf(caller, lab, host));
+    MCCS_ASSIGN_OR_RETURN(Variables of_host, VariablesOf(caller, lab, host, options.tenant));
     MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host));
     Variables of_rank = RankVariables({.rank = static_cast<int32_t>(rank),
                                        .world_size = static_cast<int32_t>(ranks.size()),
@@ -195,7 +221,7 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
   Variables variables = {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}};
   // A switch has no daemon, and nobody needs one to look at it.
   if (!lab.has_network() || lab.FindHost(options.host).ok()) {
-    MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host));
+    MCCS_ASSIGN_OR_RETURN(variables, VariablesOf(caller, lab, options.host, options.tenant));
   }
   MCCS_ASSIGN_OR_RETURN(std::string file,
                         FindProgram(options.program.front(), Get(caller.environment, "PATH")));

@@ -20,6 +20,8 @@ struct UpOptions {
   int32_t gpus_per_host = 1;
   std::string topology;  // a file, which stands in for the two above; empty: none
   std::string network = kNetworkOfProcesses;
+  // Whose sockets every daemon has, beside the common one.
+  std::vector<std::string> tenants = {"a", "b", "c", "d"};
   std::string mccsd_config;  // a file of YAML for every host's daemon; empty: none
 };
 
@@ -27,12 +29,14 @@ struct RunOptions {
   int32_t ranks = 0;               // 0: one for each GPU
   int32_t ranks_per_host = 0;      // 0: one for each GPU of a host
   std::vector<std::string> hosts;  // in the order of their ranks; empty: all
+  std::string tenant;              // that opens their sockets; empty: the common one
   int64_t grace_ns = 0;
   std::vector<std::string> program;
 };
 
 struct ExecOptions {
-  std::string host;  // in a lab with a network also a switch, or the controller
+  std::string host;    // in a lab with a network also a switch, or the controller
+  std::string tenant;  // as above
   std::vector<std::string> program;
 };
 

@@ -25,6 +25,16 @@ absl::Status WriteFolder(const LabPaths& paths, const std::string& daemon,
   return absl::OkStatus();
 }
 
+std::string SocketsOf(const LabPaths& paths, const std::string& host,
+                      const std::vector<std::string>& tenants) {
+  std::string text = tenants.empty() ? "" : "sockets:\n";
+  for (const std::string& tenant : tenants) {
+    absl::StrAppend(&text, "  - {path: ", paths.Socket(host, tenant), ", tenant: '", tenant,
+                    "'}\n");
+  }
+  return text;
+}
+
 std::optional<std::string> ReadAddress(const std::string& path) {
   std::ifstream file(path);
   std::string address;
@@ -42,7 +52,8 @@ absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& list
 }
 
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
-                            const std::string& controller_endpoint, const std::string& more) {
+                            const std::string& controller_endpoint,
+                            const std::vector<std::string>& tenants, const std::string& more) {
   const std::string endpoint = absl::StrCat(host.address, ":", host.port);
   const std::string listen = host.listens_everywhere ? absl::StrCat("listen: 0.0.0.0:", host.port,
                                                                     "\nadvertise: ", endpoint)
@@ -56,7 +67,7 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                                   "controller: ", controller_endpoint, "\n",           //
                                   "gpus: ", host.gpus, "\n",                           //
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
-                                  "log_level: info\n", more));
+                                  "log_level: info\n", SocketsOf(paths, host.name, tenants), more));
 }
 
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lab/lab_state.h"
@@ -13,9 +14,11 @@ namespace mccs::lab {
 
 // Make the daemon's folder and its configuration. `listen`: ADDRESS:PORT.
 absl::Status WriteControllerFiles(const LabPaths& paths, const std::string& listen);
-// `more`: lines of YAML for the host's configuration, with other keys than the lab's own.
+// `tenants` have sockets of their own. `more`: lines of YAML for the host's configuration, with
+// other keys than the lab's own.
 absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
-                            const std::string& controller_endpoint, const std::string& more);
+                            const std::string& controller_endpoint,
+                            const std::vector<std::string>& tenants, const std::string& more);
 
 // The host:port at which a daemon serves; nothing before it does.
 std::optional<std::string> ReadEndpoint(const LabPaths& paths, std::string_view daemon);

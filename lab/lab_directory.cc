@@ -46,19 +46,21 @@ absl::StatusOr<std::optional<Held>> TryHold(const LabPaths& paths) {
   return absl::AbortedError(absl::StrCat(paths.root, " comes and goes; try again"));
 }
 
-}  // namespace
-
-absl::Status ValidateLabName(std::string_view name) {
-  bool known_letters = std::all_of(name.begin(), name.end(), [](char letter) {
+absl::Status ValidateName(std::string_view name, std::string_view whose) {
+  const bool known_letters = std::all_of(name.begin(), name.end(), [](char letter) {
     return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-' ||
            letter == '_';
   });
-  if (!name.empty() && name.size() <= kMaxLabNameChars && known_letters) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", std::string(name),
-                   "' is no name for a lab: lower-case letters, digits, '-' and '_', at most ",
-                   kMaxLabNameChars, " of them"));
+  if (!name.empty() && name.size() <= kMaxNameChars && known_letters) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", std::string(name), "' is no name for ", std::string(whose),
+      ": lower-case letters, digits, '-' and '_', at most ", kMaxNameChars, " of them"));
 }
+
+}  // namespace
+
+absl::Status ValidateLabName(std::string_view name) { return ValidateName(name, "a lab"); }
+absl::Status ValidateTenantName(std::string_view name) { return ValidateName(name, "a tenant"); }
 
 std::string LabDirectories::Prefix() const { return absl::StrCat("mccs-lab-", getuid(), "-"); }
 

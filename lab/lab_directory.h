@@ -15,10 +15,11 @@
 
 namespace mccs::lab {
 
-inline constexpr size_t kMaxLabNameChars = 32;
+inline constexpr size_t kMaxNameChars = 32;
 
-// Lower-case letters, digits, '-' and '_'; at most kMaxLabNameChars.
+// Lower-case letters, digits, '-' and '_'; at most kMaxNameChars.
 absl::Status ValidateLabName(std::string_view name);
+absl::Status ValidateTenantName(std::string_view name);
 
 // Where labs live: `parent`/mccs-lab-<uid>-<name>.
 class LabDirectories {

@@ -83,8 +83,9 @@ std::string LabPaths::DaemonFolder(std::string_view daemon) const {
   return absl::StrCat(root, "/", std::string(daemon));
 }
 
-std::string LabPaths::Socket(std::string_view host) const {
-  return DaemonFolder(host) + "/mccsd.sock";
+std::string LabPaths::Socket(std::string_view host, std::string_view tenant) const {
+  return absl::StrCat(DaemonFolder(host), "/", tenant.empty() ? "mccsd" : "tenant-",
+                      std::string(tenant), ".sock");
 }
 std::string LabPaths::Config(std::string_view daemon) const {
   return DaemonFolder(daemon) + "/config.yaml";

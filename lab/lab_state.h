@@ -88,7 +88,8 @@ struct LabPaths {
   std::string LinkRates() const { return root + "/link_rates.yaml"; }
   std::string LinkLock() const { return root + "/link.lock"; }
   std::string DaemonFolder(std::string_view daemon) const;
-  std::string Socket(std::string_view host) const;
+  // Whose openers are this tenant (mccs-lab up --tenants); empty: the common one.
+  std::string Socket(std::string_view host, std::string_view tenant = "") const;
   std::string Config(std::string_view daemon) const;
   std::string Log(std::string_view daemon) const;
   // The daemon writes its host:port here once it serves.

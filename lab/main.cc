@@ -63,6 +63,10 @@ int Main(int argc, char** argv) {
     command->add_option("--name", name, "which lab; several can be up at once")
         ->capture_default_str();
   };
+  auto add_tenant = [&](CLI::App* command, std::string* tenant) {
+    command->add_option("--tenant", *tenant,
+                        "whose program it is, of those of up --tenants (default: its user's)");
+  };
   // Everything after the host, or after "--", is the program with its own options.
   auto add_program = [&](CLI::App* command, std::vector<std::string>* program) {
     command->add_option("PROGRAM", *program, "the program and its arguments")->required();
@@ -90,6 +94,12 @@ int Main(int argc, char** argv) {
                  "cannot do it")
       ->check(CLI::IsMember({kNetworkOfProcesses, kNetworkOfNamespaces}))
       ->capture_default_str();
+  up->add_option("--tenants", up_options.tenants,
+                 "a,b: each gets a socket of its own on every host (run --tenant a), beside the "
+                 "common one, where users are tenants")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->allow_extra_args(false);
   up->add_option("--mccsd-config", up_options.mccsd_config,
                  "YAML for the configuration of every mccsd (lanes, algorithms, …)")
       ->check(CLI::ExistingFile);
@@ -111,6 +121,7 @@ int Main(int argc, char** argv) {
   run->add_option("--grace", grace_s, "seconds that the others have to end after one has failed")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
+  add_tenant(run, &run_options.tenant);
   add_program(run, &run_options.program);
 
   ExecOptions exec_options;
@@ -119,6 +130,7 @@ int Main(int argc, char** argv) {
   exec->add_option("HOST", exec_options.host,
                    "h0, h1, …; with --network namespaces also a switch, or controller")
       ->required();
+  add_tenant(exec, &exec_options.tenant);
   add_program(exec, &exec_options.program);
 
   std::string daemon;

@@ -37,7 +37,8 @@ struct LabNetwork {
 struct LabPlan {
   std::string name;
   std::vector<LabHost> hosts;
-  std::string mccsd_config{};  // lines of YAML for every host's daemon
+  std::vector<std::string> tenants{};  // each has a socket of its own on every host
+  std::string mccsd_config{};          // lines of YAML for every host's daemon
   Products products;
   // Of the daemons.
   Environment environment;

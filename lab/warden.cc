@@ -52,8 +52,8 @@ absl::Status Warden::Start() {
   MCCS_RETURN_IF_ERROR(StartDaemon(&controller, plan_.products.controller));
   MCCS_RETURN_IF_ERROR(AwaitReady(0, 1));
   for (size_t i = 1; i < state_.daemons.size(); ++i) {
-    MCCS_RETURN_IF_ERROR(
-        WriteHostFiles(paths_, plan_.hosts[i - 1], controller.endpoint, plan_.mccsd_config));
+    MCCS_RETURN_IF_ERROR(WriteHostFiles(paths_, plan_.hosts[i - 1], controller.endpoint,
+                                        plan_.tenants, plan_.mccsd_config));
     MCCS_RETURN_IF_ERROR(StartDaemon(&state_.daemons[i], plan_.products.mccsd));
   }
   MCCS_RETURN_IF_ERROR(AwaitReady(1, state_.daemons.size()));

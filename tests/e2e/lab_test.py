@@ -42,6 +42,19 @@ class LabCommands(unittest.TestCase):
             self.assertTrue(eventually(lambda: not traces(lab), timeout=10), traces(lab))
             self.assertEqual(shared_memory(), before)
 
+    def test_tenants_of_the_lab_are_told_apart(self):
+        with Lab(hosts=2, gpus=1) as lab:
+            for tenant in ("a", "b"):
+                job = lab.start(program("tests/steady_job"), "--seconds", 60, options=("--tenant", tenant))
+                with job:
+                    self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+                    told = lab.exec("h0", program("mccsctl"), "get", "communicators", "-o", "json")
+                    self.assertEqual([c["tenant"] for c in json.loads(told.stdout)["communicators"]][-1], tenant)
+            unknown = lab.run(program("tests/steady_job"), options=("--tenant", "e"))
+            self.assertEqual(unknown.returncode, 1)
+            self.assertIn("the lab has no tenant 'e'; mccs-lab up --tenants e", unknown.stderr)
+            self.assertIn("is no name for a tenant", lab.command("up", "--tenants", "A").stderr)
+
     def test_the_labs_death_leaves_nothing_behind(self):
         before = shared_memory()
         with Lab(hosts=2, gpus=1) as lab:
