@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 
 BIN = pathlib.Path(__file__).resolve().parents[2] / "bin"
+PYTORCH = BIN.parent / "pytorch/bin/python"
+GLOO = BIN.parent / "share/testbed/gloo_collective.py"
 PATIENCE_S = 900
 MIB = 1 << 20
 # Of the published testbed: hosts 1 and 5 in one rack, 2 and 3 in the other.
@@ -47,17 +49,19 @@ class Fabric:
     def control(self, *arguments, **options):
         return self.in_host("h1", BIN / "mccsctl", *arguments, **options)
 
-    def apply(self, spec, name="testbed"):
-        document = {"apiVersion": "mccs/v1", "kind": "Policy", "metadata": {"name": name}, "spec": spec}
+    def apply_object(self, document):
         self.control("apply", "-f", "-", text_in=json.dumps(document))
 
-    def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None):
-        """collective_perf as one job, for Popen or call."""
+    def apply(self, spec, name="testbed"):
+        self.apply_object({"apiVersion": "mccs/v1", "kind": "Policy", "metadata": {"name": name}, "spec": spec})
+
+    def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None, tenant="a"):
+        """collective_perf as one job of a tenant of the lab, for Popen or call."""
         program = [BIN / "collective_perf", "--op", op, "--min", size, "--max", size, "--iters", iterations,
                    "--warmup", warmup, "--check", 0, "--out-of-place"]
         if gpu is not None:
             program = ["env", f"CUDA_VISIBLE_DEVICES={gpu}", *program]
-        return [BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(hosts),
+        return [BIN / "mccs-lab", "run", "--name", self.lab, "--tenant", tenant, "--hosts", ",".join(hosts),
                 "--ranks-per-host", ranks_per_host, "--", *program]
 
     def ours(self, ranks_per_host, op, size, iterations):
@@ -89,6 +93,49 @@ class Fabric:
                 "--warmup", 0 if iterations == 1 else 1, "--op", op))
         finally:
             os.unlink(agent.name)
+
+
+    def gloo(self, ranks_per_host, op, size, iterations):
+        """Its ring, in the library's order, each rank over a NIC of its own."""
+        said = call(BIN / "mccs-lab", "run", "--name", self.lab, "--hosts", ",".join(LIBRARY_ORDER), "--ranks-per-host",
+                    ranks_per_host, "--", "env", "-u", "LD_PRELOAD", PYTORCH, GLOO, size, iterations,
+                    "--warmup", 0 if iterations == 1 else 1, "--op", op)
+        return float(re.search(r"^\[0\] ([\d.]+)$", said, re.MULTILINE).group(1))
+
+    def peers(self, tell):
+        """By name, those that this machine has; `tell` hears of those that it has not."""
+        here = {}
+        for name, program, remedy, run in (
+                ("OpenMPI ring", BIN / "mpi_collective", "libopenmpi-dev", self.open_mpi),
+                ("Gloo ring", PYTORCH, "scripts/setup_pytorch", self.gloo)):
+            if program.exists():
+                here[name] = run
+            else:
+                tell(f"{name}: not measured, since {program} is not there ({remedy} brings it)")
+        return here
+
+    def training(self, tenant, hosts, ranks_per_host, gpu, size, compute_ms):
+        """A job that computes and all-reduces in turn, in the background, until it is terminated. Its lines are for
+        steps_of."""
+        program = [BIN / "training_job", "--bytes", size, "--compute", compute_ms]
+        if gpu is not None:
+            program = ["env", f"CUDA_VISIBLE_DEVICES={gpu}", *program]
+        return subprocess.Popen(
+            [str(a) for a in [BIN / "mccs-lab", "run", "--name", self.lab, "--tenant", tenant, "--hosts", ",".join(hosts),
+                              "--ranks-per-host", ranks_per_host, "--", *program]],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+def end(jobs):
+    """What each has printed."""
+    for job in jobs:
+        job.terminate()
+    return [job.communicate(timeout=60)[0] for job in jobs]
+
+
+def steps_of(lines):
+    """(when it ended, how long it took) of each step, in seconds."""
+    return [(float(ended), float(took)) for ended, took in re.findall(r"^\[0\] ([\d.]+) ([\d.]+)$", lines, re.MULTILINE)]
 
 
 def limit_us(ranks_per_host, op, size):

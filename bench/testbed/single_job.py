@@ -5,6 +5,7 @@ from fabric import MIB, PLACED, as_a_library, limit_us, ordered_by_chance
 
 # Algorithm bandwidths of the published prototype relative to its library, at the largest size (docs/results/testbed.md).
 PAPER = {("all_reduce", 2): 2.61, ("all_gather", 2): 2.57, ("all_reduce", 1): 1.57, ("all_gather", 1): 1.55}
+OURS = {"placed": "ours", "ordered": "ours, no placement", "library": "ours, library's order"}
 TARGET_S = 2.0  # of one measurement, where a call takes less
 
 
@@ -31,7 +32,7 @@ def measure(fabric, op, ranks_per_host, size, seeds, peers, tell):
 
 def run(fabric, options, tell):
     figures = []
-    peers = {} if options.no_peers else {"OpenMPI ring": fabric.open_mpi}
+    peers = {} if options.no_peers else fabric.peers(tell)
     for op in options.op:
         for ranks_per_host in options.ranks_per_host:
             for size in options.size:
@@ -47,17 +48,23 @@ def run(fabric, options, tell):
     return figures
 
 
+def best_peer(figure):
+    """(name, microseconds) of the faster one; None: none was measured."""
+    peers = {name: us for name, us in figure["mean_us"].items() if name not in OURS}
+    return min(peers.items(), key=lambda peer: peer[1]) if peers else None
+
+
 def text(figures):
-    lines = [f"{'op':<10} {'ranks':>5} {'MiB':>6} | ms: {'ours':>9} {'no placement':>13} {'library order':>14} "
-             f"{'OpenMPI':>9} {'limit':>9} | ours/library {'paper':>6} {'OpenMPI/ours':>13} {'of limit':>9}"]
+    lines = [f"{'op':<10} {'ranks':>5} {'MiB':>6} | ms: {'ours':>9} {'no placement':>13} {'library order':>14} {'OpenMPI':>9} "
+             f"{'Gloo':>9} {'limit':>9} | ours/library {'paper':>6} {'ours/best peer':>15} {'of limit':>9}"]
     for f in figures:
         mean = f["mean_us"]
-        mpi = mean.get("OpenMPI ring")
+        ms = [mean.get(arm, float("nan")) / 1e3 for arm in (*OURS, "OpenMPI ring", "Gloo ring")]
+        best = best_peer(f)
         lines.append(
-            f"{f['op']:<10} {f['ranks']:>5} {f['bytes'] / MIB:>6.4g} |     {mean['placed'] / 1e3:>9.1f} "
-            f"{mean['ordered'] / 1e3:>13.1f} {mean['library'] / 1e3:>14.1f} "
-            f"{mpi / 1e3 if mpi else float('nan'):>9.1f} {f['limit_us'] / 1e3:>9.1f} | {f['over_library']:>11.2f}x "
-            f"{f['paper_over_library']:>5.2f}x {mpi / mean['placed'] if mpi else float('nan'):>12.2f}x "
+            f"{f['op']:<10} {f['ranks']:>5} {f['bytes'] / MIB:>6.4g} |     {ms[0]:>9.1f} {ms[1]:>13.1f} {ms[2]:>14.1f} "
+            f"{ms[3]:>9.1f} {ms[4]:>9.1f} {f['limit_us'] / 1e3:>9.1f} | {f['over_library']:>11.2f}x "
+            f"{f['paper_over_library']:>5.2f}x {best[1] / mean['placed'] if best else float('nan'):>14.2f}x "
             f"{100 * f['of_limit']:>8.1f}%")
     return "\n".join(lines)
 
@@ -69,8 +76,7 @@ def draw(figures, pyplot):
         here = [f for f in figures if (f["op"], f["ranks"]) == kind]
         for arm in here[0]["mean_us"]:
             axis.plot([f["bytes"] / MIB for f in here], [f["bytes"] / f["mean_us"][arm] for f in here], marker="o",
-                      label={"placed": "ours", "ordered": "ours, no placement",
-                             "library": "ours, library's order"}.get(arm, arm))
+                      label=OURS.get(arm, arm))
         axis.plot([f["bytes"] / MIB for f in here], [f["bytes"] / f["limit_us"] for f in here], "--", color="grey",
                   label="the links' limit")
         axis.set(title=f"{kind[0]}, {kind[1]} ranks on 4 hosts", xlabel="MiB", ylabel="algbw, MB/s", xscale="log")

@@ -2,8 +2,11 @@
 """The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with links scaled down, beside peers.
 
     mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces       # as root
-    testbed --table fig6                   # one job: ours, without placement, in the library's order, OpenMPI
+    testbed --table fig6                   # one job: ours, without placement, in the library's order, OpenMPI, Gloo
     testbed --table fig8                   # S1 to S4: several jobs at once
+    testbed --table fig9                   # S3 with one job favoured: who gains, and who pays
+    testbed --table reconfigure            # a background flow, and the routes that change under load
+    testbed --table shares                 # what caps and guarantees are worth, second by second
 
 Prints the table, one JSON line per figure (--json FILE) and a picture (--png FILE). Exit status 1 where something could
 not be measured, 77 where there is no such lab.
@@ -17,7 +20,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/testbed"))
-TABLES = {"fig6": "single_job", "fig8": "several_jobs"}
+TABLES = {"fig6": "single_job", "fig8": "several_jobs", "fig9": "quality_of_service", "reconfigure": "live_change",
+          "shares": "entitlements"}
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -40,7 +44,7 @@ def parse():
     parser.add_argument("--seeds-from", type=size, default=size("64M"), help="what is large")
     parser.add_argument("--few-seeds", type=int, default=8, help="likewise at others")
     parser.add_argument("--setup", nargs="+", default=["S1", "S2", "S3", "S4"], choices=["S1", "S2", "S3", "S4"])
-    parser.add_argument("--seconds", type=float, default=10, help="of each measurement of several jobs")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement but those of single jobs")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
     parser.add_argument("--json", type=argparse.FileType("w"), help="one line per figure into this file")
     parser.add_argument("--png", help="the picture's file")

@@ -1,0 +1,83 @@
+"""Table shares: what a tenant's cap and guarantee are worth over each second, on a link that two tenants share."""
+import json
+import statistics
+import time
+
+from fabric import MIB, end
+
+SIZE = 4 * MIB
+HOSTS = ["h2", "h1"]  # in two racks
+CROWDED = {"policy": "shares", "parameters": {"avoid_links": ["leaf0-spine1", "leaf1-spine1"]}}  # one spine for all
+CAP_MBPS, GUARANTEE_MBPS = 30, 60
+# Of each tenant, its Tenant's spec; b sends all it can.
+CASES = {
+    "a alone": ({"a": {}}, None),
+    f"a capped at {CAP_MBPS} Mbps": ({"a": {"cap": f"{CAP_MBPS}Mbps"}}, ("at most", CAP_MBPS)),
+    "a and b": ({"a": {}, "b": {}}, None),
+    f"a guaranteed {GUARANTEE_MBPS} Mbps, beside b":
+        ({"a": {"guarantee": f"{GUARANTEE_MBPS}Mbps"}, "b": {}}, ("at least", GUARANTEE_MBPS)),
+    "b of weight 3, beside a": ({"a": {}, "b": {"weight": 3}}, None),
+}
+SETTLE_S = 4
+
+
+def sample(fabric):
+    """Mbps of payload of each tenant's slowest flow, over one second of its daemon's clock."""
+    rates = {}
+    for communicator in json.loads(fabric.control("get", "communicators", "-o", "json"))["communicators"]:
+        said = json.loads(fabric.control("explain", "communicator", communicator["id"], "--interval", 1, "-o", "json"))
+        rates[communicator["tenant"]] = min(flow["measured_bps"] for flow in said["flows"] if flow["in_ring"]) / 1e6
+    return rates
+
+
+def measure(fabric, tenants, seconds):
+    for name, spec in tenants.items():
+        fabric.apply_object({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name},
+                             "spec": {"who": {"sockets": [name]}, **spec}})
+    jobs = [fabric.training(name, HOSTS, 1, gpu, SIZE, 0) for gpu, name in enumerate(tenants)]
+    try:
+        time.sleep(SETTLE_S)
+        return [sample(fabric) for _ in range(max(3, int(seconds)))]
+    finally:
+        end(jobs)
+
+
+def run(fabric, options, tell):
+    fabric.apply(CROWDED)
+    figures = []
+    for case, (tenants, promise) in CASES.items():
+        samples = measure(fabric, tenants, options.seconds)
+        of_a = [each["a"] for each in samples]
+        figure = {"table": "shares", "case": case, "megabits_per_s": samples, "promise": promise}
+        if promise:
+            # The worst second: above a cap, below a guarantee.
+            worst = max(of_a) if promise[0] == "at most" else min(of_a)
+            figure["worst_of_promise"] = worst / promise[1]
+        tell(f"{case}: {[round(rate, 1) for rate in of_a]}")
+        figures.append(figure)
+    return figures
+
+
+def text(figures):
+    lines = ["payload in Mbps, mean over seconds (least, most)                                 the worst second over what was promised"]
+    for f in figures:
+        shown = "  ".join(
+            f"{name} {statistics.fmean(rates):5.1f} ({min(rates):.1f}, {max(rates):.1f})"
+            for name in f["megabits_per_s"][0] for rates in [[each[name] for each in f["megabits_per_s"]]])
+        worst = f"{100 * f['worst_of_promise']:.1f} %" if f["promise"] else ""
+        lines.append(f"{f['case']:<32} {shown:<48} {worst}")
+    return "\n".join(lines)
+
+
+def draw(figures, pyplot):
+    chart, axes = pyplot.subplots(1, len(figures), figsize=(3 * len(figures), 3.5), squeeze=False, sharey=True)
+    for axis, f in zip(axes[0], figures):
+        for name in f["megabits_per_s"][0]:
+            axis.plot([each[name] for each in f["megabits_per_s"]], marker=".", label=f"tenant {name}")
+        if f["promise"]:
+            axis.axhline(f["promise"][1], color="grey", linestyle="--", linewidth=0.8)
+        axis.set(title=f["case"], xlabel="second", ylim=(0, 100))
+        axis.title.set_fontsize(8)
+        axis.legend(fontsize=7)
+    axes[0][0].set_ylabel("payload, Mbps")
+    return chart

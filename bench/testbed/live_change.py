@@ -1,0 +1,120 @@
+"""Table reconfigure: a background flow takes a spine's link, then the operator says so, and the job's flows move, live."""
+import statistics
+import subprocess
+import sys
+import time
+
+from fabric import BIN, LIBRARY_ORDER, MIB, end, steps_of
+
+SIZE = MIB
+# The job's flows all begin here; the other spine is free.
+CROWDED = ["leaf0-spine0", "leaf1-spine0"]
+OTHER = ["leaf0-spine1", "leaf1-spine1"]
+BACKGROUND = (("h3", "h1", "10.0.0.1"), ("h5", "h2", "10.0.1.1"))  # one in each direction
+SOURCE_PORT = 61500  # over spine0, as the fabric's rules say
+PHASES = ("alone", "beside the background flow", "moved")
+
+# Sends or receives until it is ended, over one connection.
+SENDER = """
+import socket, sys
+to, port, source = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+connection = socket.socket()
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+connection.bind(("", source))
+connection.connect((to, port))
+while True:
+    connection.sendall(bytes(65536))
+"""
+RECEIVER = """
+import socket, sys
+listener = socket.create_server(("", int(sys.argv[1])))
+print("listening", flush=True)
+connection = listener.accept()[0]
+while connection.recv(65536):
+    pass
+"""
+PORT = 9100
+
+
+class Background:
+    """Flows of somebody who is no tenant of ours."""
+
+    def __init__(self, fabric):
+        self.processes = []
+        for source, target, address in BACKGROUND:
+            receiver = self._start(fabric, target, RECEIVER, PORT, stdout=subprocess.PIPE)
+            receiver.stdout.readline()
+            self._start(fabric, source, SENDER, address, PORT, SOURCE_PORT)
+
+    def _start(self, fabric, host, program, *arguments, **options):
+        self.processes.append(subprocess.Popen(
+            [str(a) for a in (BIN / "mccs-lab", "exec", "--name", fabric.lab, host, "--", "env", "-u", "LD_PRELOAD",
+                              sys.executable, "-c", program, *arguments)],
+            stderr=subprocess.DEVNULL, **options))
+        return self.processes[-1]
+
+    def end(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(timeout=60)
+
+
+def avoiding(links):
+    return {"policy": "fair_flow", "parameters": {"avoid_links": links}}
+
+
+def run(fabric, options, tell):
+    fabric.apply(avoiding(OTHER))
+    job = fabric.training("a", LIBRARY_ORDER, 1, 0, SIZE, 0)
+    background = None
+    try:
+        time.sleep(4)
+        begun = time.monotonic()
+        time.sleep(options.seconds)
+        background = Background(fabric)
+        crowded = time.monotonic()
+        time.sleep(options.seconds)
+        fabric.apply(avoiding(CROWDED))
+        moved = time.monotonic()
+        time.sleep(options.seconds)
+        ended = time.monotonic()
+    finally:
+        said, = end([job])
+        if background is not None:
+            background.end()
+    steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
+    marks = [0, crowded - begun, moved - begun, ended - begun]
+    # A second after each change counts for neither side.
+    rates = [[SIZE / took / 1e6 for when, took in steps if low + 1 <= when - took and when <= high]
+             for low, high in zip(marks, marks[1:])]
+    if min(map(len, rates)) < 3:
+        raise RuntimeError(f"too few steps: {[len(phase) for phase in rates]}\n{said}")
+    tell(f"{len(steps)} steps")
+    longest = max((took for when, took in steps if marks[2] <= when <= marks[2] + 5), default=0)
+    return [{"table": "reconfigure", "bytes": SIZE, "steps": steps, "marks_s": marks,
+             "megabytes_per_s": dict(zip(PHASES, map(statistics.fmean, rates))),
+             "longest_step_after_move_s": longest}]
+
+
+def text(figures):
+    figure, = figures
+    lines = [f"all-reduce of {figure['bytes'] // MIB} MiB over {len(LIBRARY_ORDER)} hosts, algbw in MB/s"]
+    for phase, rate in figure["megabytes_per_s"].items():
+        lines.append(f"{phase:<28} {rate:6.2f}")
+    rates = figure["megabytes_per_s"]
+    lines.append(f"after the move it has {100 * rates['moved'] / rates['alone']:.0f} % of what it had alone; the longest step "
+                 f"of the five seconds after it took {1e3 * figure['longest_step_after_move_s']:.0f} ms")
+    return "\n".join(lines)
+
+
+def draw(figures, pyplot):
+    figure, = figures
+    chart, axis = pyplot.subplots(figsize=(8, 4))
+    axis.plot([when for when, _ in figure["steps"]], [figure["bytes"] / took / 1e6 for _, took in figure["steps"]],
+              drawstyle="steps-post")
+    for at, what in zip(figure["marks_s"][1:3], ("background flow begins", "the policy is applied")):
+        axis.axvline(at, color="grey", linestyle="--")
+        axis.text(at, 0, f" {what}", rotation=90, va="bottom", fontsize=8)
+    axis.set(xlabel="seconds", ylabel="algbw of each step, MB/s", title="A change of routes under load", ylim=(0, None))
+    return chart
