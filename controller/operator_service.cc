@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "controller/drains.h"
+#include "controller/explanation.h"
 #include "controller/object_view.h"
 #include "controller/operator_view.h"
 #include "controller/work_view.h"
@@ -61,6 +62,15 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
   });
   if (detail.ok()) *reply = *std::move(detail);
   return Answer(context, detail.status());
+}
+
+grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
+    grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
+    control::Explanation* reply) {
+  const absl::StatusOr<ExplanationGround> ground = coordinator_->With(
+      [&](Coordinator& c) { return GatherExplanation(c.registry(), request->id(), c.Now()); });
+  if (ground.ok()) *reply = Explain(*ground, *catalog_->objects());
+  return Answer(context, ground.status());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,

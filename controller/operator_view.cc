@@ -32,27 +32,6 @@ Position PositionOf(const agent::Host& host) {
   return {host.position().pod(), host.position().rack(), host.name()};
 }
 
-control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
-                                       const CommunicatorRecord& record, MonotonicNs now) {
-  const strategy::Strategy& strategy = record.InForce();
-  control::CommunicatorSummary summary;
-  summary.set_id(FormatCommId(id));
-  summary.set_name(record.announced.name());
-  summary.set_tenant(record.announced.tenant());
-  summary.set_state(StateOfCommunicator(registry, record));
-  summary.set_ranks(record.announced.members_size());
-  summary.set_hosts(record.announced.hosts_size());
-  summary.set_channels(strategy.channels_size());
-  summary.set_epoch(strategy.epoch());
-  summary.set_strategy(strategy.origin());
-  for (const auto& [host, report] : record.reports) {
-    summary.set_operations(std::max(summary.operations(), report.operations()));
-    summary.set_bytes(std::max(summary.bytes(), report.bytes()));
-  }
-  summary.set_age_ns(now - record.since);
-  return summary;
-}
-
 std::string HostName(const CommunicatorRecord& record, int index) {
   const bool known = index >= 0 && index < record.announced.hosts_size();
   return known ? record.announced.hosts(index) : absl::StrCat("host ", index);
@@ -135,7 +114,21 @@ void AddProgress(const CommunicatorRecord& record, const Rollouts::Pending* pend
   for (const std::string& host : pending->awaited) change->add_awaited(host);
 }
 
-absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string& prefix) {
+}  // namespace
+
+std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record) {
+  if (registry.hosts().at(record.leader).state != HostState::kReady) {
+    return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
+  }
+  std::string state = "starting";
+  for (const auto& [host, report] : record.reports) {
+    if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
+    state = report.state();
+  }
+  return state;
+}
+
+absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix) {
   if (prefix.empty() || prefix.size() > kIdDigits ||
       prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -160,18 +153,25 @@ absl::StatusOr<CommId> FindByPrefix(const Registry& registry, const std::string&
       fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
-}  // namespace
-
-std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record) {
-  if (registry.hosts().at(record.leader).state != HostState::kReady) {
-    return absl::StrCat("unknown: its leader ", record.leader, " is not connected");
-  }
-  std::string state = "starting";
+control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
+                                       const CommunicatorRecord& record, MonotonicNs now) {
+  const strategy::Strategy& strategy = record.InForce();
+  control::CommunicatorSummary summary;
+  summary.set_id(FormatCommId(id));
+  summary.set_name(record.announced.name());
+  summary.set_tenant(record.announced.tenant());
+  summary.set_state(StateOfCommunicator(registry, record));
+  summary.set_ranks(record.announced.members_size());
+  summary.set_hosts(record.announced.hosts_size());
+  summary.set_channels(strategy.channels_size());
+  summary.set_epoch(strategy.epoch());
+  summary.set_strategy(strategy.origin());
   for (const auto& [host, report] : record.reports) {
-    if (report.state() != "active") return absl::StrCat(report.state(), " (", host, ")");
-    state = report.state();
+    summary.set_operations(std::max(summary.operations(), report.operations()));
+    summary.set_bytes(std::max(summary.bytes(), report.bytes()));
   }
-  return state;
+  summary.set_age_ns(now - record.since);
+  return summary;
 }
 
 control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
@@ -215,7 +215,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
                                                                  const Rollouts& rollouts,
                                                                  const std::string& prefix,
                                                                  MonotonicNs now) {
-  const absl::StatusOr<CommId> id = FindByPrefix(registry, prefix);
+  const absl::StatusOr<CommId> id = FindCommunicator(registry, prefix);
   if (!id.ok()) return id.status();
   const CommunicatorRecord& record = registry.communicators().at(*id);
   control::CommunicatorDetail detail;

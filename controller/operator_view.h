@@ -16,6 +16,13 @@ namespace mccs {
 // The worst that any host says; "starting" before the first report.
 std::string StateOfCommunicator(const Registry& registry, const CommunicatorRecord& record);
 
+// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named).
+// kNotFound.
+absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix);
+
+control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
+                                       const CommunicatorRecord& record, MonotonicNs now);
+
 // Hosts in the order of pod, rack and name.
 control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
                                   MonotonicNs now);
@@ -23,8 +30,7 @@ control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& obj
 // Communicators from the oldest to the youngest.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now);
 
-// kInvalidArgument: `prefix` is empty, not hexadecimal, or fits several (they are named).
-// kNotFound.
+// Errors as FindCommunicator's.
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
                                                                  const Rollouts& rollouts,
                                                                  const std::string& prefix,

@@ -46,6 +46,20 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
         self.assertEqual(rates["links"], ["h0 → h1", "h1 → h0"])
 
+    def test_explain_says_why_and_what_flows_get(self):
+        listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
+        said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
+        why = {fact["name"]: fact["value"] for fact in said["why"]}
+        self.assertEqual(why["Policy"], "locality_ring: no Policy is for this communicator")
+        self.assertIn("no Topology", why["Paths"])
+        rings = [flow for flow in said["flows"] if flow["in_ring"]]
+        self.assertEqual({(flow["from"], flow["to"]) for flow in rings}, {("h0", "h1"), ("h1", "h0")})
+        self.assertGreater(sum(flow["measured_bps"] for flow in said["flows"]), 0)
+        self.assertRegex(self.run_ok("explain", "communicator", listed[0]["id"]), r"\n  0 +h0 +h1 +127\.0\.0\.\d:\d+ ")
+        missing = self.mccsctl("explain", "communicator", "abcdefabcdef")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("no communicator has an id that begins with", missing.stderr)
+
     def test_tops_table_names_what_runs(self):
         table = self.run_ok("top", "--once", "--interval", "1").splitlines()
         self.assertEqual(table[0].split(), ["TENANT", "COMMUNICATOR", "NAME", "RANKS", "OPS/S", "ALGBW", "BUSBW",

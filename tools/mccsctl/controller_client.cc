@@ -80,6 +80,12 @@ absl::StatusOr<control::CommunicatorDetail> ControllerClient::DescribeCommunicat
   return impl_->Call(&control::Operator::Stub::DescribeCommunicator, request);
 }
 
+absl::StatusOr<control::Explanation> ControllerClient::ExplainCommunicator(const std::string& id) {
+  control::DescribeCommunicatorRequest request;
+  request.set_id(id);
+  return impl_->Call(&control::Operator::Stub::ExplainCommunicator, request);
+}
+
 absl::StatusOr<control::ListWorkReply> ControllerClient::ListWork() {
   return impl_->Call(&control::Operator::Stub::ListWork, control::ListWorkRequest());
 }

@@ -29,6 +29,7 @@ class ControllerClient {
   absl::StatusOr<control::ListHostsReply> ListHosts();
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);
+  absl::StatusOr<control::Explanation> ExplainCommunicator(const std::string& id);
   absl::StatusOr<control::ListWorkReply> ListWork();
   absl::StatusOr<control::DumpReply> Dump(const std::string& host);
   absl::StatusOr<control::VersionReply> Version();

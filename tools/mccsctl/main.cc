@@ -13,6 +13,7 @@
 #include "tools/mccsctl/answer.h"
 #include "tools/mccsctl/completion.h"
 #include "tools/mccsctl/controller_client.h"
+#include "tools/mccsctl/explain.h"
 #include "tools/mccsctl/object_commands.h"
 #include "tools/mccsctl/options.h"
 #include "tools/mccsctl/render.h"
@@ -154,6 +155,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
   app->fallthrough();
   DeclareGet(app, options, action);
   DeclareDescribe(app, options, action);
+  DeclareExplain(app, options, action);
   DeclareTop(app, options, action);
   DeclareDump(app, options, action);
   DeclareApply(app, options, action);
@@ -168,6 +170,7 @@ void Declare(CLI::App* app, Options* options, Action* action) {
       "  mccsctl get hosts\n"
       "  mccsctl --controller 10.0.0.1:7500 get communicators\n"
       "  mccsctl describe communicator 3f2a\n"
+      "  mccsctl explain communicator 3f2a\n"
       "  mccsctl top\n"
       "  mccsctl diff -f policy.yaml\n"
       "  mccsctl apply -f policy.yaml\n"

@@ -86,12 +86,16 @@ int RunTop(const Options& options) {
 
 }  // namespace
 
+void AddInterval(CLI::App* command, const std::string& description, Options* options) {
+  command->add_option("--interval", options->interval_s, description)
+      ->type_name("SECONDS")
+      ->check(CLI::Range(kShortestInterval, kLongestInterval));
+}
+
 void DeclareTop(CLI::App* app, Options* options, Action* action) {
   CLI::App* top = app->add_subcommand(
       "top", "How fast communicators are: operations, algbw, busbw, links; live until Ctrl-C");
-  top->add_option("--interval", options->interval_s, "Seconds between two pictures [1]")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(kShortestInterval, kLongestInterval));
+  AddInterval(top, "Seconds between two pictures [1]", options);
   top->add_flag("--once", options->once, "One picture of one interval, then end");
   top->footer(
       "Bandwidths are as nccl-tests count them, over all of the interval, pauses of the program\n"

@@ -3,6 +3,7 @@
 #define MCCS_TOOLS_MCCSCTL_TOP_H_
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "tools/mccsctl/object_commands.h"
 #include "tools/mccsctl/options.h"
@@ -11,6 +12,9 @@ namespace mccs {
 
 // LIFETIME: `options` and `action` outlive the parsing; see object_commands.h.
 void DeclareTop(CLI::App* app, Options* options, Action* action);
+
+// The option --interval of a command that measures.
+void AddInterval(CLI::App* command, const std::string& description, Options* options);
 
 }  // namespace mccs
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace mccs {
@@ -50,9 +51,9 @@ WorkByKind ByKind(const control::HostWork& work) {
   return kinds;
 }
 
-double SecondsBetween(const control::HostWork& before, const control::HostWork& after,
-                      double seconds) {
-  const double measured = static_cast<double>(after.measured_ns() - before.measured_ns()) / 1e9;
+// Of two times on one host's clock, told `seconds` apart.
+double SecondsBetween(int64_t before_ns, int64_t after_ns, double seconds) {
+  const double measured = static_cast<double>(after_ns - before_ns) / 1e9;
   // Where there was nothing to report for a while, what was done was done since we looked.
   return measured > seconds + 2 * kReportPeriodSeconds ? seconds : measured;
 }
@@ -61,7 +62,7 @@ double SecondsBetween(const control::HostWork& before, const control::HostWork& 
 std::map<std::string, Rates> RatesOf(const control::HostWork& before,
                                      const control::HostWork& after, int ranks, double seconds) {
   std::map<std::string, Rates> rates;
-  const double t = SecondsBetween(before, after, seconds);
+  const double t = SecondsBetween(before.measured_ns(), after.measured_ns(), seconds);
   if (t <= 0) return rates;
   const WorkByKind old = ByKind(before);
   for (const auto& [name, work] : ByKind(after)) {
@@ -127,6 +128,29 @@ control::TopRates RatesOf(const control::ListWorkReply& before, const control::L
   std::stable_sort(top.mutable_communicators()->begin(), top.mutable_communicators()->end(),
                    [](const auto& a, const auto& b) { return a.busbw() > b.busbw(); });
   return top;
+}
+
+control::Explanation WithRates(const control::Explanation& before, control::Explanation after,
+                               double seconds) {
+  std::map<std::tuple<int, std::string, std::string>, const control::ExplainedFlow*> known;
+  for (const control::ExplainedFlow& flow : before.flows())
+    known[{flow.channel(), flow.from(), flow.to()}] = &flow;
+  after.set_seconds(seconds);
+  for (control::ExplainedFlow& flow : *after.mutable_flows()) {
+    const auto found = known.find({flow.channel(), flow.from(), flow.to()});
+    // A daemon that came back counts anew.
+    const bool counts_on =
+        found != known.end() && found->second->payload_bytes() <= flow.payload_bytes();
+    const control::ExplainedFlow& begun = counts_on ? *found->second : flow;
+    const double t = SecondsBetween(begun.measured_ns(), flow.measured_ns(), seconds);
+    const auto sent = static_cast<double>(flow.payload_bytes() - begun.payload_bytes());
+    flow.set_measured_bps(t > 0 ? 8 * sent / t : 0);
+    flow.set_waited_for_credit_ns(flow.waited_for_credit_ns() - begun.waited_for_credit_ns());
+    flow.set_waited_for_gate_ns(flow.waited_for_gate_ns() - begun.waited_for_gate_ns());
+    flow.set_waited_for_connection_ns(flow.waited_for_connection_ns() -
+                                      begun.waited_for_connection_ns());
+  }
+  return after;
 }
 
 }  // namespace mccs

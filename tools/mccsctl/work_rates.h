@@ -27,6 +27,11 @@ inline constexpr double kReportPeriodSeconds = 0.5;
 control::TopRates RatesOf(const control::ListWorkReply& before, const control::ListWorkReply& after,
                           double seconds);
 
+// `after`, with what each flow has sent since `before`, and how long it was held up meanwhile; a
+// flow that was not there yet has sent nothing.
+control::Explanation WithRates(const control::Explanation& before, control::Explanation after,
+                               double seconds);
+
 }  // namespace mccs
 
 #endif  // MCCS_TOOLS_MCCSCTL_WORK_RATES_H_

@@ -123,5 +123,30 @@ TEST_F(WorkRatesTest, TheBusiestComesFirstAndNewOnesAreThere) {
   EXPECT_EQ(top.communicators(2).links_size(), 1);
 }
 
+control::ExplainedFlow& AddFlow(control::Explanation& explanation, double at_ms, uint64_t bytes,
+                                double waited_ms) {
+  control::ExplainedFlow* flow = explanation.add_flows();
+  flow->set_from("h0");
+  flow->set_to("h1");
+  flow->set_measured_ns(static_cast<int64_t>(at_ms * kMs));
+  flow->set_payload_bytes(bytes);
+  flow->set_waited_for_gate_ns(static_cast<int64_t>(waited_ms * kMs));
+  return *flow;
+}
+
+TEST(FlowRates, AreWhatWentOutBetweenTwoReports) {
+  control::Explanation before, after;
+  AddFlow(before, 100, 1000, 7);
+  AddFlow(after, 600, 2000, 57);
+  AddFlow(after, 600, 9000, 3).set_to("h2");  // has come meanwhile
+  const control::Explanation rated = WithRates(before, after, 1);
+  EXPECT_DOUBLE_EQ(rated.flows(0).measured_bps(), 8 * 1000 / 0.5);
+  EXPECT_EQ(rated.flows(0).waited_for_gate_ns(), 50 * kMs);
+  EXPECT_DOUBLE_EQ(rated.flows(1).measured_bps(), 0);
+  EXPECT_DOUBLE_EQ(rated.seconds(), 1);
+  // A daemon that came back counts anew.
+  EXPECT_DOUBLE_EQ(WithRates(after, before, 1).flows(0).measured_bps(), 0);
+}
+
 }  // namespace
 }  // namespace mccs

@@ -1,0 +1,297 @@
+#include "controller/explanation.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/endpoint.h"
+#include "base/status_macros.h"
+#include "base/units.h"
+#include "controller/complete_view.h"
+#include "controller/operator_view.h"
+#include "controller/policy/fabric.h"
+#include "controller/policy/flow.h"
+#include "controller/policy/locality_ring.h"
+#include "controller/policy/ring_order.h"
+#include "controller/policy/shares.h"
+#include "controller/run_policies.h"
+
+namespace mccs {
+namespace {
+
+// The place in the ring from which the lane leads to its neighbour; −1: it is none of the ring's.
+int PlaceOf(const strategy::Strategy& strategy, const agent::Lane& lane) {
+  if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return -1;
+  const auto& ring = strategy.channels(lane.channel()).ring();
+  for (int i = 0; i < ring.size(); ++i) {
+    if (ring[i] == lane.from() && ring[(i + 1) % ring.size()] == lane.to()) return i;
+  }
+  return -1;
+}
+
+// A lane whose port is the system's choice, or could not have the one that it was given, takes the
+// path of the port that it has.
+void SetPort(const agent::Lane& lane, strategy::Strategy* strategy) {
+  const int place = PlaceOf(*strategy, lane);
+  const absl::StatusOr<Endpoint> local = ParseEndpoint(lane.local());
+  if (place < 0 || !local.ok() || local->port == 0) return;
+  strategy::ChannelStrategy* channel = strategy->mutable_channels(lane.channel());
+  if (channel->source_ports_size() < channel->ring_size())
+    channel->mutable_source_ports()->Resize(channel->ring_size(), 0);
+  channel->set_source_ports(place, local->port);
+}
+
+ClusterView ViewInForce(const Registry& registry) {
+  ClusterView view = registry.View();
+  for (CommunicatorView& communicator : view.communicators) {
+    const CommunicatorRecord& record = registry.communicators().at(communicator.id);
+    communicator.strategy = record.InForce();
+    for (const auto& [host, report] : record.reports) {
+      for (const agent::Lane& lane : report.lanes()) SetPort(lane, &communicator.strategy);
+    }
+  }
+  return view;
+}
+
+// Hops between hosts of different racks around a ring.
+int Crossings(const std::vector<std::string>& racks, const std::vector<int>& ring) {
+  int crossings = 0;
+  for (size_t i = 0; i < ring.size(); ++i)
+    crossings += racks[ring[i]] != racks[ring[(i + 1) % ring.size()]] ? 1 : 0;
+  return crossings;
+}
+
+class Explaining {
+ public:
+  Explaining(const ExplanationGround& ground, const ObjectSet& objects)
+      : ground_(ground),
+        objects_(objects),
+        view_(CompleteView(ground.view, objects)),
+        fabrics_(view_),
+        shares_(FindShares(view_, fabrics_)) {
+    for (size_t c = 0; c < view_.communicators.size(); ++c) {
+      if (view_.communicators[c].id == ground.id) at_ = c;
+    }
+  }
+
+  control::Explanation Run() {
+    *out_.mutable_summary() = ground_.summary;
+    SayPolicy();
+    SaySource();
+    SayRings();
+    SayTenant();
+    for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
+    SayUnknownPaths();
+    return std::move(out_);
+  }
+
+ private:
+  const CommunicatorView& subject() const { return view_.communicators[at_]; }
+
+  void Say(const std::string& name, const std::string& value) {
+    control::Fact* fact = out_.add_why();
+    fact->set_name(name);
+    fact->set_value(value);
+  }
+
+  void SayPolicy() {
+    const Object* policy = PolicyInForce(objects_, subject());
+    if (policy == nullptr) {
+      Say("Policy", absl::StrCat(kLocalityRingName, ": no Policy is for this communicator"));
+      return;
+    }
+    Say("Policy", absl::StrCat(PolicyOf(*policy).policy, " by ", ToText(policy->key),
+                               ", which is for ", ForText(PolicyOf(*policy))));
+  }
+
+  // Differs from the Policy where it has not come into force, or could not do all that it is to.
+  void SaySource() {
+    Say("Chosen by",
+        absl::StrCat(subject().strategy.origin(), ", epoch ", subject().strategy.epoch()));
+  }
+
+  // By position; a host that is in no rack has one of its own.
+  std::vector<std::string> RacksOfHosts() const {
+    std::vector<std::string> racks;
+    for (const std::string& name : subject().hosts) {
+      const auto host =
+          std::find_if(view_.hosts.begin(), view_.hosts.end(),
+                       [&](const HostView& each) { return each.position.host == name; });
+      racks.push_back(host == view_.hosts.end()
+                          ? absl::StrCat("host ", name)
+                          : absl::StrCat(host->position.pod, "/", host->position.rack));
+    }
+    return racks;
+  }
+
+  void SayRings() {
+    const int hosts = static_cast<int>(subject().hosts.size());
+    if (hosts < 2) {
+      Say("Ring", "one host: nothing crosses the network");
+      return;
+    }
+    const std::vector<std::string> racks = RacksOfHosts();
+    const size_t count = std::set<std::string>(racks.begin(), racks.end()).size();
+    std::vector<int> by_rank;
+    for (const HostIndex host : RankRingOrder(subject())) by_rank.push_back(host.value());
+    // Channels with the same ring are said together.
+    std::map<std::vector<int>, std::vector<int>> rings;
+    for (int c = 0; c < subject().strategy.channels_size(); ++c) {
+      const auto& ring = subject().strategy.channels(c).ring();
+      rings[{ring.begin(), ring.end()}].push_back(c);
+    }
+    for (const auto& [ring, channels] : rings) {
+      std::vector<std::string> names;
+      for (const int host : ring) {
+        if (host < 0 || host >= hosts) return;  // An agent said so; the strategy is not its own.
+        names.push_back(subject().hosts[host]);
+      }
+      names.push_back(names.front());
+      const int crossings = Crossings(racks, ring);
+      const std::string where =
+          count == 1
+              ? "in one rack"
+              : absl::StrCat("crosses between ", count, " racks ", crossings, " times (at least ",
+                             count, "; by rank ", Crossings(racks, by_rank), ")");
+      Say("Ring", absl::StrCat(absl::StrJoin(names, " → "), ", on ",
+                               channels.size() == 1 ? "channel " : "channels ",
+                               absl::StrJoin(channels, ", "), ": ", where));
+    }
+  }
+
+  void SayTenant() {
+    const TenantView& owner = subject().owner;
+    std::vector<std::string> claims = {absl::StrCat("weight ", owner.weight)};
+    if (owner.guarantee_bps)
+      claims.push_back(
+          absl::StrCat("guarantee ", FormatBitRate(static_cast<double>(*owner.guarantee_bps))));
+    if (owner.cap_bps)
+      claims.push_back(absl::StrCat("cap ", FormatBitRate(static_cast<double>(*owner.cap_bps))));
+    if (owner.priority > 0) claims.push_back(absl::StrCat("priority ", owner.priority));
+    Say("Tenant", absl::StrCat(owner.name, ": ", absl::StrJoin(claims, ", ")));
+  }
+
+  const FlowShare* ShareOf(const agent::Lane& lane) const {
+    for (const FlowShare& share : shares_.flows[at_]) {
+      const bool same =
+          share.channel == lane.channel() && share.from == lane.from() && share.to == lane.to();
+      if (same) return &share;
+    }
+    return nullptr;
+  }
+
+  const Topology* TopologyOfSubject() const {
+    const auto hosts = HostsOf(fabrics_, subject());
+    const auto fabric = CommonFabric(subject(), hosts);
+    return fabric.ok() ? &(*fabric)->topology() : nullptr;
+  }
+
+  std::string HostName(int position) const {
+    const bool known = position >= 0 && position < static_cast<int>(subject().hosts.size());
+    return known ? subject().hosts[position] : absl::StrCat("host ", position);
+  }
+
+  void AddFlow(size_t i) {
+    const agent::Lane& lane = ground_.lanes[i];
+    control::ExplainedFlow* flow = out_.add_flows();
+    flow->set_channel(lane.channel());
+    flow->set_from(HostName(lane.from()));
+    flow->set_to(HostName(lane.to()));
+    flow->set_local(lane.local());
+    flow->set_remote(lane.remote());
+    flow->set_state(lane.state());
+    flow->set_payload_bytes(lane.payload_bytes());
+    flow->set_measured_ns(ground_.measured_ns[i]);
+    flow->set_waited_for_credit_ns(lane.waited_for_credit_ns());
+    flow->set_waited_for_gate_ns(lane.waited_for_gate_ns());
+    flow->set_waited_for_connection_ns(lane.waited_for_connection_ns());
+    flow->set_rate_bps(lane.rate_bps());
+    flow->set_in_ring(PlaceOf(subject().strategy, lane) >= 0);
+    const FlowShare* share = ShareOf(lane);
+    const Topology* topology = TopologyOfSubject();
+    if (share == nullptr || topology == nullptr) return;
+    if (share->on_path) {
+      for (const ArcId arc : share->path) flow->add_links(topology->link(LinkOf(arc)).name);
+    }
+    flow->set_expected_bps(share->rate_bps);
+    if (share->limit == ShareLimit::kCap) flow->set_limit("the tenant's cap");
+    if (share->limit != ShareLimit::kLink) return;
+    flow->set_limit(topology->ArcName(share->full_arc));
+    AddSharers(share->full_arc, *topology, flow);
+  }
+
+  // Other communicators with flows over an arc.
+  void AddSharers(ArcId arc, const Topology& topology, control::ExplainedFlow* flow) const {
+    for (size_t c = 0; c < view_.communicators.size(); ++c) {
+      const CommunicatorView& other = view_.communicators[c];
+      if (c == at_) continue;
+      const Fabric* fabric = nullptr;
+      if (const auto common = CommonFabric(other, HostsOf(fabrics_, other)); common.ok())
+        fabric = *common;
+      if (fabric == nullptr || &fabric->topology() != &topology) continue;
+      const auto flows = std::count_if(
+          shares_.flows[c].begin(), shares_.flows[c].end(), [&](const FlowShare& share) {
+            return std::find(share.path.begin(), share.path.end(), arc) != share.path.end();
+          });
+      if (flows == 0) continue;
+      control::FlowSharer* sharer = flow->add_with();
+      sharer->set_communicator(FormatCommId(other.id));
+      sharer->set_tenant(other.owner.name);
+      sharer->set_flows(static_cast<int>(flows));
+    }
+  }
+
+  void SayUnknownPaths() {
+    if (subject().hosts.size() < 2) return;
+    const auto flows = FlowsOf(subject(), subject().strategy, HostsOf(fabrics_, subject()));
+    if (!flows.ok()) {
+      Say("Paths", absl::StrCat("not known: ", std::string(flows.status().message())));
+      return;
+    }
+    const auto unknown = std::count_if(shares_.flows[at_].begin(), shares_.flows[at_].end(),
+                                       [](const FlowShare& share) { return !share.on_path; });
+    if (unknown > 0) {
+      Say("Paths", absl::StrCat(unknown, " of ", shares_.flows[at_].size(),
+                                " flows leave from ports whose path the Topology does not say: "
+                                "only their NICs' links are reckoned with"));
+    }
+  }
+
+  const ExplanationGround& ground_;
+  const ObjectSet& objects_;
+  const ClusterView view_;
+  const Fabrics fabrics_;
+  const SharesOfAll shares_;
+  size_t at_ = 0;
+  control::Explanation out_;
+};
+
+}  // namespace
+
+absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
+                                                    const std::string& prefix, MonotonicNs now) {
+  MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(registry, prefix));
+  const CommunicatorRecord& record = registry.communicators().at(id);
+  ExplanationGround ground = {.view = ViewInForce(registry),
+                              .id = id,
+                              .summary = Summarize(registry, id, record, now),
+                              .lanes = {},
+                              .measured_ns = {}};
+  for (const auto& [host, report] : record.reports) {
+    for (const agent::Lane& lane : report.lanes()) {
+      ground.lanes.push_back(lane);
+      ground.measured_ns.push_back(report.measured_ns());
+    }
+  }
+  return ground;
+}
+
+control::Explanation Explain(const ExplanationGround& ground, const ObjectSet& objects) {
+  return Explaining(ground, objects).Run();
+}
+
+}  // namespace mccs

@@ -1,0 +1,178 @@
+#include "controller/explanation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "tests/unit/controller/announcements.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Two racks of two hosts, two spines; ports decide which spine.
+constexpr char kTopology[] = R"(apiVersion: mccs/v1
+kind: Topology
+metadata: {name: fabric}
+spec:
+  racks: [{name: "r[0-1]"}]
+  switches: [{name: "leaf[0-1],spine[0-1]"}]
+  hosts:
+    - {name: "h[0-1]", rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}
+    - {name: "h[2-3]", rack: r1, gpus: 1, nics: [{name: nic0, switch: leaf1, capacity: 10Gbps}]}
+  links: [{between: ["leaf[0-1]", "spine[0-1]"], capacity: 10Gbps}]
+  source_ports:
+    mapping: rules
+    rules: [{ports: 61000-61099, via: spine0}, {ports: 61100-61199, via: spine1}]
+)";
+
+constexpr char kCap[] = R"(---
+apiVersion: mccs/v1
+kind: Tenant
+metadata: {name: team-a}
+spec: {who: {uids: [1000]}, cap: 1Gbps}
+)";
+
+constexpr char kPolicy[] = R"(---
+apiVersion: mccs/v1
+kind: Policy
+metadata: {name: for-a}
+spec: {policy: fair_flow, for: {tenants: [team-a]}}
+)";
+
+class ExplanationTest : public testing::Test {
+ protected:
+  ExplanationTest() {
+    for (int h = 0; h < 4; ++h) {
+      const std::string name = "h" + std::to_string(h);
+      EXPECT_TRUE(
+          registry_.Register(AgentKey(h + 1), Registration(MakeHost(name)).registration(), 0).ok());
+    }
+  }
+  void Announce(uint64_t id, const std::vector<std::string>& hosts,
+                const std::string& tenant = "uid 1000") {
+    agent::Announce announce = MakeAnnounce(id, hosts);
+    announce.set_tenant(tenant);
+    EXPECT_TRUE(registry_.Announce(hosts[0], announce, 0).ok());
+  }
+  // The lane of host `from`, of so many around the ring, leaves from this port.
+  void Report(uint64_t id, const std::string& host, int from, int hosts, uint16_t port) {
+    agent::Report report = Reporting(id, 1).report();
+    report.set_measured_ns(5);
+    agent::Lane* lane = report.add_lanes();
+    lane->set_from(from);
+    lane->set_to((from + 1) % hosts);
+    lane->set_local("10.0.0.1:" + std::to_string(port));
+    lane->set_remote("10.0.0.2:7400");
+    lane->set_payload_bytes(100);
+    lane->set_state("up");
+    registry_.Report(host, report);
+  }
+  control::Explanation Ask(const std::string& id, const std::string& objects) {
+    ObjectSet set;
+    if (!objects.empty()) {
+      auto read = ReadObjects({{"t.yaml", objects}});
+      EXPECT_TRUE(read.ok()) << read.status();
+      auto planned = PlanApply({}, *std::move(read));
+      EXPECT_TRUE(planned.ok()) << planned.status();
+      set = planned->next;
+    }
+    const auto ground = GatherExplanation(registry_, id, 0);
+    EXPECT_TRUE(ground.ok()) << ground.status();
+    return Explain(*ground, set);
+  }
+  static std::map<std::string, std::string> WhyOf(const control::Explanation& explanation) {
+    std::map<std::string, std::string> why;
+    for (const control::Fact& fact : explanation.why()) why[fact.name()] = fact.value();
+    return why;
+  }
+
+  Registry registry_;
+};
+
+constexpr char kFirst[] = "0000000000000007";
+
+TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
+  Announce(7, {"h0", "h2"});
+  Announce(8, {"h1", "h3"}, "uid 2000");
+  Report(7, "h0", 0, 2, 61050);
+  Report(8, "h1", 0, 2, 61060);  // over the same spine
+  control::Explanation explanation = Ask(kFirst, kTopology);
+  ASSERT_EQ(explanation.flows_size(), 1);
+  const control::ExplainedFlow shared = explanation.flows(0);
+  EXPECT_THAT(shared.links(),
+              ElementsAre("h0/nic0-leaf0", "leaf0-spine0", "leaf1-spine0", "h2/nic0-leaf1"));
+  EXPECT_NEAR(shared.expected_bps(), 4.7e9, 1e6);
+  EXPECT_THAT(shared.limit(), testing::AnyOf("leaf0 → spine0", "spine0 → leaf1"));
+  ASSERT_EQ(shared.with_size(), 1);
+  EXPECT_EQ(shared.with(0).communicator(), "0000000000000008");
+  EXPECT_EQ(shared.with(0).tenant(), "uid 2000");
+  EXPECT_EQ(shared.with(0).flows(), 1);
+  EXPECT_EQ(shared.payload_bytes(), 100u);
+  EXPECT_TRUE(shared.in_ring());
+
+  Report(8, "h1", 0, 2, 61160);  // the other spine
+  explanation = Ask(kFirst, kTopology);
+  EXPECT_NEAR(explanation.flows(0).expected_bps(), 9.4e9, 1e6);
+  EXPECT_EQ(explanation.flows(0).with_size(), 0);
+}
+
+TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
+  Announce(7, {"h0", "h2"});
+  Report(7, "h0", 0, 2, 61050);
+  const control::Explanation explanation = Ask(kFirst, std::string(kTopology) + kCap + kPolicy);
+  EXPECT_NEAR(explanation.flows(0).expected_bps(), 1e9, 1e5);
+  EXPECT_EQ(explanation.flows(0).limit(), "the tenant's cap");
+  auto why = WhyOf(explanation);
+  EXPECT_EQ(why["Policy"], "fair_flow by Policy 'for-a', which is for tenant team-a");
+  EXPECT_EQ(why["Chosen by"], "daemon default, epoch 1");
+  EXPECT_EQ(why["Tenant"], "team-a: weight 1, cap 1 Gbps");
+}
+
+TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
+  Announce(7, {"h0", "h2", "h1", "h3"});
+  EXPECT_EQ(WhyOf(Ask(kFirst, kTopology))["Ring"],
+            "h0 → h2 → h1 → h3 → h0, on channel 0: crosses between 2 racks 4 times "
+            "(at least 2; by rank 4)");
+  EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: in one rack"));
+}
+
+TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {
+  Announce(7, {"h0", "h2"});
+  Report(7, "h0", 0, 2, 40000);  // no rule
+  control::Explanation explanation = Ask(kFirst, kTopology);
+  EXPECT_EQ(explanation.flows(0).links_size(), 0);
+  EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("of 2 flows leave from ports whose path"));
+  explanation = Ask(kFirst, "");
+  EXPECT_EQ(explanation.flows(0).expected_bps(), 0);
+  EXPECT_THAT(WhyOf(explanation)["Paths"], HasSubstr("not known: "));
+  EXPECT_EQ(WhyOf(explanation)["Policy"], "locality_ring: no Policy is for this communicator");
+}
+
+TEST_F(ExplanationTest, ALaneThatIsNoneOfTheRingsIsToldApart) {
+  Announce(7, {"h0", "h1", "h2"});
+  Report(7, "h0", 2, 2, 61050);  // from h2 to the host after the next one
+  const control::Explanation explanation = Ask(kFirst, kTopology);
+  EXPECT_EQ(explanation.flows(0).to(), "h1");
+  EXPECT_FALSE(explanation.flows(0).in_ring());
+  EXPECT_EQ(explanation.flows(0).expected_bps(), 0);
+}
+
+TEST_F(ExplanationTest, OneHostHasNoFlows) {
+  Announce(7, {"h0"});
+  const control::Explanation explanation = Ask(kFirst, kTopology);
+  EXPECT_EQ(explanation.flows_size(), 0);
+  EXPECT_EQ(WhyOf(explanation)["Ring"], "one host: nothing crosses the network");
+}
+
+TEST_F(ExplanationTest, AnIdThatFitsNothingIsAnError) {
+  EXPECT_EQ(GatherExplanation(registry_, "7", 0).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,50 @@
+#include "tools/mccsctl/render_explanation.h"
+
+#include <gtest/gtest.h>
+
+namespace mccs {
+namespace {
+
+TEST(RenderExplanation, SaysWhyAndWhatEachFlowGets) {
+  control::Explanation explanation;
+  explanation.mutable_summary()->set_id("3f2a90c1d4e5b607");
+  explanation.mutable_summary()->set_name("ddp");
+  explanation.mutable_summary()->set_state("active");
+  explanation.set_seconds(1);
+  control::Fact* fact = explanation.add_why();
+  fact->set_name("Policy");
+  fact->set_value("fair_flow by Policy 'all'");
+  control::ExplainedFlow* flow = explanation.add_flows();
+  flow->set_from("h0");
+  flow->set_to("h2");
+  flow->set_local("10.0.0.1:61050");
+  flow->set_in_ring(true);
+  flow->add_links("leaf0-spine0");
+  flow->set_expected_bps(4.7e9);
+  flow->set_measured_bps(4.523456e9);
+  flow->set_waited_for_credit_ns(123'000'000);
+  flow->set_waited_for_gate_ns(9'000'000);
+  flow->set_limit("leaf0 → spine0");
+  control::FlowSharer* sharer = flow->add_with();
+  sharer->set_tenant("b");
+  sharer->set_communicator("8");
+  sharer->set_flows(1);
+  flow = explanation.add_flows();
+  flow->set_from("h2");
+  flow->set_to("h\n0");
+  EXPECT_EQ(RenderExplanation(explanation),
+            R"(Communicator 3f2a90c1d4e5b607 ddp, active
+
+Why
+  Policy  fair_flow by Policy 'all'
+
+Flows, over 1 s
+  CHANNEL  FROM  TO   LOCAL (SOURCE PORT)  LINKS         SHOULD GET       GETS  HELD UP    LIMITED BY
+  0        h0    h2   10.0.0.1:61050       leaf0-spine0    4.7 Gbps  4.52 Gbps  peer 12 %  leaf0 → spine0, with 1 flow of b (8)
+  0 *      h2    h?0                       -                      -      0 bps  -          -
+  * not a lane of the ring: no share is reckoned for it
+)");
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,15 @@
+// What `mccsctl explain` shows people. Pure.
+#ifndef MCCS_TOOLS_MCCSCTL_RENDER_EXPLANATION_H_
+#define MCCS_TOOLS_MCCSCTL_RENDER_EXPLANATION_H_
+
+#include <string>
+
+#include "proto/operator.pb.h"
+
+namespace mccs {
+
+std::string RenderExplanation(const control::Explanation& explanation);
+
+}  // namespace mccs
+
+#endif  // MCCS_TOOLS_MCCSCTL_RENDER_EXPLANATION_H_
