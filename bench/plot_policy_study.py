@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Draws what policy_study prints: how many jobs became how much faster.
 
     build/bin/policy_study | tee study.jsonl | bench/plot_policy_study.py study.png
@@ -10,10 +10,7 @@ import sys
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    try:
-        import matplotlib
-    except ImportError:
-        sys.exit("plot_policy_study: matplotlib is needed (Debian: python3-matplotlib)")
+    import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -10,17 +10,18 @@ SIZE = MIB
 # The job's flows all begin here; the other spine is free.
 CROWDED = ["leaf0-spine0", "leaf1-spine0"]
 OTHER = ["leaf0-spine1", "leaf1-spine1"]
-BACKGROUND = (("h3", "h1", "10.0.0.1"), ("h5", "h2", "10.0.1.1"))  # one in each direction
+# One in each direction, between NICs that the job does not use: (host, its address, host, its address).
+BACKGROUND = (("h3", "10.0.1.4", "h1", "10.0.0.2"), ("h5", "10.0.0.4", "h2", "10.0.1.2"))
 SOURCE_PORT = 61500  # over spine0, as the fabric's rules say
 PHASES = ("alone", "beside the background flow", "moved")
 
 # Sends or receives until it is ended, over one connection.
 SENDER = """
 import socket, sys
-to, port, source = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+to, port, source, source_port = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 connection = socket.socket()
 connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-connection.bind(("", source))
+connection.bind((source, source_port))
 connection.connect((to, port))
 while True:
     connection.sendall(bytes(65536))
@@ -41,10 +42,10 @@ class Background:
 
     def __init__(self, fabric):
         self.processes = []
-        for source, target, address in BACKGROUND:
+        for source, source_address, target, address in BACKGROUND:
             receiver = self._start(fabric, target, RECEIVER, PORT, stdout=subprocess.PIPE)
             receiver.stdout.readline()
-            self._start(fabric, source, SENDER, address, PORT, SOURCE_PORT)
+            self._start(fabric, source, SENDER, address, PORT, source_address, SOURCE_PORT)
 
     def _start(self, fabric, host, program, *arguments, **options):
         self.processes.append(subprocess.Popen(

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with links scaled down, beside peers.
 
     mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces       # as root
@@ -8,7 +8,7 @@
     testbed --table reconfigure            # a background flow, and the routes that change under load
     testbed --table shares                 # what caps and guarantees are worth, second by second
 
-Prints the table, one JSON line per figure (--json FILE) and a picture (--png FILE). Exit status 1 where something could
+Prints the table, draws it (testbed-TABLE.png, or --png FILE), and writes a JSON line per figure (--json FILE). Exit status 1 where something could
 not be measured, 77 where there is no such lab.
 """
 import argparse
@@ -47,7 +47,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement but those of single jobs")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
     parser.add_argument("--json", type=argparse.FileType("w"), help="one line per figure into this file")
-    parser.add_argument("--png", help="the picture's file")
+    parser.add_argument("--png", help="the picture's file (default: testbed-TABLE.png)")
     return parser.parse_args()
 
 
@@ -69,13 +69,14 @@ def main():
     if options.json:
         for figure in figures:
             options.json.write(json.dumps(figure) + "\n")
-    if options.png:
-        import matplotlib
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-        chart = table.draw(figures, pyplot)
-        chart.tight_layout()
-        chart.savefig(options.png, dpi=150)
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    chart = table.draw(figures, pyplot)
+    chart.tight_layout()
+    picture = options.png or f"testbed-{options.table}.png"
+    chart.savefig(picture, dpi=150)
+    print(f"picture: {picture}")
     return 0
 
 
