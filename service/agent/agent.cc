@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent_table.h"
+#include "service/agent/clock_echo.h"
 
 namespace mccs {
 namespace {
@@ -108,6 +109,7 @@ class Agent::Impl {
 
   const AgentOptions options_;
   Log* const log_;
+  const SystemClock clock_;  // as the daemon's: windows are told by it
   agent::Host host_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread talker_;
@@ -122,6 +124,7 @@ class Agent::Impl {
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   AgentTable table_;
+  ClockEcho echo_;  // of the stream that is open
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended
   grpc::ClientContext* context_ = nullptr;  // of the stream that is open
@@ -170,6 +173,7 @@ void Agent::Impl::TalkOnce() {
     if (stopping_) return;
     context_ = &context;
     broken_ = false;
+    echo_ = ClockEcho();
     heard_ = std::chrono::steady_clock::now();
     heartbeat_every_ns_ = kFirstHeartbeatTimeoutNs;
     heartbeat_timeout_ns_ = kFirstHeartbeatTimeoutNs;
@@ -233,7 +237,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
       }
       if (now() >= due) {
         last_heartbeat = now();
-        if (connected()) messages.emplace_back().mutable_heartbeat();
+        if (connected()) *messages.emplace_back().mutable_heartbeat() = echo_.Beat(clock_.Now());
         if (++heartbeats % kHeartbeatsPerRepeat == 0) table_.RepeatReports();
       }
     }
@@ -262,6 +266,7 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
     if (message.has_pace()) order = table_.SetPace(message.pace());
+    if (message.has_heartbeat()) echo_.Heard(message.heartbeat(), clock_.Now());
     if (message.has_dump()) table_.Ask(message.dump().question());
     has_orders_.store(table_.has_orders(), std::memory_order_release);
   }

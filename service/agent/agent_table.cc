@@ -31,6 +31,16 @@ agent::Announce ToMessage(const CommunicatorInfo& info) {
   return message;
 }
 
+void ToProto(const CommunicatorStats& stats, agent::Activity* out) {
+  out->set_begin_ns(stats.busy_spans.front().begin);
+  out->set_goes_on(stats.busy);
+  for (size_t i = 0; i < stats.busy_spans.size(); ++i) {
+    const BusySpan& span = stats.busy_spans[i];
+    if (i > 0) out->add_span_ns(static_cast<uint64_t>(span.begin - stats.busy_spans[i - 1].end));
+    out->add_span_ns(static_cast<uint64_t>(span.end - span.begin));
+  }
+}
+
 agent::Report ToMessage(const CommunicatorStats& stats) {
   agent::Report message;
   message.set_comm_id(stats.id.value());
@@ -45,6 +55,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
     out->set_bytes(stats.work[kind].bytes);
   }
   message.set_measured_ns(stats.measured);
+  if (!stats.busy_spans.empty()) ToProto(stats, message.mutable_activity());
   message.set_state(stats.state);
   if (stats.with_options.calls > 0) {
     agent::CallsWithOptions* out = message.mutable_with_options();

@@ -32,7 +32,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       patience_ns_(first.warn_after_ns == 0 ? kDefaultPatienceNs
                                             : std::max(first.warn_after_ns, kLeastPatienceNs)),
       splits_(formation_, secret_),
-      reporter_(environment, formation_, tally_) {}
+      reporter_(environment, formation_, tally_, activity_) {}
 
 void Communicator::AddRank(const JoinRequest& request, RankPort* port) {
   MCCS_CHECK(joinable());
@@ -290,6 +290,7 @@ bool Communicator::PollActive() {
   }
   if (gives_back_) GiveBackMemory();
   LookForHangs(now);
+  NoteActivity(now);
   reporter_.Poll(work(), held_up_);
   return moved;
 }

@@ -27,6 +27,7 @@
 #include "base/ids.h"
 #include "proto/daemon_state.pb.h"
 #include "proto/unique_id.h"
+#include "service/communicator/activity_log.h"
 #include "service/communicator/communicator_environment.h"
 #include "service/communicator/decided_order.h"
 #include "service/communicator/departures.h"
@@ -178,6 +179,7 @@ class Communicator {
   peer::Entered LookAtLocals() const;
   void StartMessages();
   void LookForHangs(MonotonicNs now);
+  void NoteActivity(MonotonicNs now);
 
   // Once; and once more behind a failure that may wait (in_order_), for a cause that may not.
   void Fail(const absl::Status& why, bool tell_others = true);
@@ -202,6 +204,7 @@ class Communicator {
   GaugeShare counted_;      // among those in this state
   Epoch counted_epoch_{0};  // 0: none
   WorkTally tally_;
+  ActivityLog activity_;
 
   std::vector<LocalRank> locals_;  // by LocalIndex once active
   std::vector<Draining> draining_;

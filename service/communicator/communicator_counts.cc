@@ -1,5 +1,5 @@
-// The part of a Communicator that counts: itself among its tenant's, and the strategies that come
-// into force.
+// The part of a Communicator that counts: itself among its tenant's, the strategies that come into
+// force, and the times when it works.
 #include <utility>
 
 #include "service/communicator/communicator.h"
@@ -33,6 +33,13 @@ void Communicator::CountEpoch() {
   if (before == now) return;
   if (before != Epoch(0)) counters_->LeaveEpoch(before.value());
   if (now != Epoch(0)) counters_->EnterEpoch(now.value());
+}
+
+// On a single host nothing uses the network.
+void Communicator::NoteActivity(MonotonicNs now) {
+  if (formation_.members->layout.host_count() < 2) return;
+  activity_.Look(loop_->running() || messages_->busy(), loop_->completed() + messages_->completed(),
+                 now);
 }
 
 void Communicator::CountChange(Epoch before, Epoch refused_before) {

@@ -18,6 +18,7 @@
 #include "proto/call_options.h"
 #include "proto/cluster.pb.h"
 #include "proto/daemon_state.pb.h"
+#include "service/communicator/activity_log.h"
 #include "service/communicator/strategy.h"
 #include "service/pacing/pace.h"
 #include "service/work_tally.h"
@@ -64,6 +65,9 @@ struct CommunicatorStats {
   uint64_t bytes = 0;        // the calls' own bytes (count × size of type), summed over operations
   WorkByKind work = {};      // the same by kind of call
   MonotonicNs measured = 0;  // when this was so
+  // When it had something under way to other hosts; the last one goes on, if `busy`.
+  std::vector<BusySpan> busy_spans = {};
+  bool busy = false;
   CallsWithOptions with_options;
   uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
   std::vector<Lane> lanes;       // out of this host

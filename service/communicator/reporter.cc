@@ -2,6 +2,8 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +20,8 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
   const MonotonicNs now = env_.access.clock->Now();
   next_ = now + kReportEveryNs;
   reported_operations_ = work.operations;
+  std::vector<BusySpan> spans(activity_.spans().begin(), activity_.spans().end());
+  if (activity_.busy()) spans.back().end = now;
   env_.controller->Report(
       {.id = formation_.id,
        .epoch = formation_.strategy->epoch,
@@ -25,6 +29,8 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .bytes = work.bytes,
        .work = tally_.work(),
        .measured = now,
+       .busy_spans = std::move(spans),
+       .busy = activity_.busy(),
        .with_options = work.with_options,
        .captured_groups = work.captured_groups,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "proto/call_options.h"
+#include "service/communicator/activity_log.h"
 #include "service/communicator/forming.h"
 #include "service/work_tally.h"
 
@@ -27,8 +28,8 @@ class Reporter {
  public:
   // LIFETIME: all of them outlive this.
   Reporter(const CommunicatorEnvironment& environment, const Formation& formation,
-           const WorkTally& tally)
-      : env_(environment), formation_(formation), tally_(tally) {}
+           const WorkTally& tally, const ActivityLog& activity)
+      : env_(environment), formation_(formation), tally_(tally), activity_(activity) {}
 
   // Why the controller's last proposal did not come into force, and the newest epoch that was given
   // up: part of reports from here on.
@@ -54,6 +55,7 @@ class Reporter {
   const CommunicatorEnvironment& env_;
   const Formation& formation_;
   const WorkTally& tally_;
+  const ActivityLog& activity_;
   MonotonicNs next_ = 0;
   uint64_t reported_operations_ = 0;
   std::string change_trouble_;

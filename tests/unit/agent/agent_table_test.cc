@@ -1,5 +1,6 @@
 #include "service/agent/agent_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "service/communicator/strategy_proto.h"
@@ -88,6 +89,8 @@ TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
   stats.work[static_cast<size_t>(OpKind::kAllReduce)] = {3, 300};
   stats.work[static_cast<size_t>(OpKind::kSend)] = {2, 50};
   stats.measured = 42;
+  stats.busy_spans = {{10, 13}, {20, 25}, {40, 42}};
+  stats.busy = true;
   table.Report(stats);
   const std::vector<agent::FromAgent> said = table.TakeUnsaid();
   ASSERT_EQ(said.size(), 1u);
@@ -98,6 +101,9 @@ TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
   EXPECT_EQ(report.work(0).bytes(), 300u);
   EXPECT_EQ(report.work(1).kind(), "send");
   EXPECT_EQ(report.measured_ns(), 42);
+  EXPECT_EQ(report.activity().begin_ns(), 10);
+  EXPECT_THAT(report.activity().span_ns(), testing::ElementsAre(3, 7, 5, 15, 2));
+  EXPECT_TRUE(report.activity().goes_on());
 }
 
 TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {

@@ -1,0 +1,62 @@
+#include "service/communicator/activity_log.h"
+
+#include <algorithm>
+
+namespace mccs {
+
+void ActivityLog::Note(bool busy, uint64_t completed, MonotonicNs now) {
+  if (busy != busy_) {
+    if (busy) {
+      Begin(now);
+    } else {
+      spans_[count_ - 1].end = now;
+    }
+  } else if (!busy && completed != completed_) {
+    Begin(now);
+  }
+  busy_ = busy;
+  completed_ = completed;
+}
+
+// Of a span that ends where it begins, as far as is known yet.
+void ActivityLog::Begin(MonotonicNs now) {
+  if (count_ > 0) {
+    BusySpan& last = spans_[count_ - 1];
+    if (now - last.end < resolution_ns_) {
+      last.end = now;
+      return;
+    }
+    if (now - last.end > kForgetAfterNs) {
+      count_ = 0;
+      resolution_ns_ = kFinestNs;
+    }
+  }
+  if (count_ == kMaxSpans) MakeRoom(now);
+  spans_[count_++] = {now, now};
+}
+
+void ActivityLog::MakeRoom(MonotonicNs now) {
+  const int64_t reach = now - spans_[0].begin;
+  while (count_ == kMaxSpans && reach < kShortestReachNs && resolution_ns_ < kCoarsestNs) {
+    resolution_ns_ *= 2;
+    Join();
+  }
+  if (count_ < kMaxSpans) return;
+  if (reach > 4 * kShortestReachNs) resolution_ns_ = std::max(resolution_ns_ / 2, kFinestNs);
+  std::move(spans_.begin() + 1, spans_.end(), spans_.begin());
+  --count_;
+}
+
+void ActivityLog::Join() {
+  size_t kept = 0;
+  for (size_t i = 1; i < count_; ++i) {
+    if (spans_[i].begin - spans_[kept].end < resolution_ns_) {
+      spans_[kept].end = spans_[i].end;
+    } else {
+      spans_[++kept] = spans_[i];
+    }
+  }
+  count_ = kept + 1;
+}
+
+}  // namespace mccs
