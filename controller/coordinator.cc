@@ -14,7 +14,8 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       clock_(clock),
       log_(log),
       started_(clock->Now()),
-      paces_(options_.last_pace_revision) {}
+      paces_(options_.last_pace_revision),
+      windows_(log) {}
 
 void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   if (message.has_registration()) return HearRegister(agent, message.registration());
@@ -26,7 +27,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   registry_.Heard(host, clock_->Now());
   switch (message.kind_case()) {
     case agent::FromAgent::kHeartbeat:
-      Tell(agent).mutable_heartbeat();
+      HearHeartbeat(agent, host, message.heartbeat());
       break;
     case agent::FromAgent::kAnnounce:
       HearAnnounce(host, message.announce());
@@ -39,6 +40,11 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
                  host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
       replan_ = true;
+      // Whoever waits for it shall not until then.
+      if (windows_.Forget(CommId(message.ended().comm_id())) &&
+          windows_.Update(clock_->Now(), clocks_)) {
+        TellPaces();
+      }
       break;
     case agent::FromAgent::kDumped:
       questions_.Hear(host, message.dumped().question(), message.dumped().state());
@@ -74,6 +80,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
     End(old, absl::AbortedError("the daemon has opened another stream"));
   }
   host_of_[agent] = host.name();
+  clocks_.Forget(host.name());
   for (const agent::Announce& led : registration.communicators()) {
     strategies_.Touch(CommId(led.comm_id()));
   }
@@ -85,8 +92,20 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
   for (agent::Pace& pace : paces_.HeldOn(host.name(), registry_.communicators())) {
-    *Tell(agent).mutable_pace() = std::move(pace);
+    *Tell(agent).mutable_pace() = OnClockOf(host.name(), std::move(pace));
   }
+}
+
+void Coordinator::HearHeartbeat(AgentKey agent, const std::string& host,
+                                const agent::Heartbeat& beat) {
+  const MonotonicNs now = clock_->Now();
+  if (beat.heard_sent_ns() != 0) {
+    clocks_.Hear(host, {.sent = beat.heard_sent_ns(),
+                        .heard = beat.heard_ns(),
+                        .answered = beat.sent_ns(),
+                        .came = now});
+  }
+  Tell(agent).mutable_heartbeat()->set_sent_ns(now);
 }
 
 void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& announce) {
@@ -124,9 +143,15 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
 void Coordinator::HearReport(const std::string& host, const agent::Report& report) {
   const CommId id(report.comm_id());
   rollouts_.Reported(id, host, report, clock_->Now());
-  if (!registry_.Report(host, report)) return;
-  LeaveAlone(id, report.change_trouble());
-  strategies_.Touch(id);
+  if (registry_.Report(host, report)) {
+    LeaveAlone(id, report.change_trouble());
+    strategies_.Touch(id);
+  }
+  const auto record = registry_.communicators().find(id);
+  const bool is_a_member =
+      record != registry_.communicators().end() && record->second.reports.contains(host);
+  if (is_a_member && windows_.Hear(host, report) && windows_.Update(clock_->Now(), clocks_))
+    TellPaces();
 }
 
 void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
@@ -154,19 +179,39 @@ void Coordinator::Replan() {
 }
 
 void Coordinator::SendPaces() {
-  std::vector<PlannedPace> planned = DecidePaces(*objects_, View());
+  const ClusterView view = View();
+  planned_paces_ = DecidePaces(*objects_, view);
   // Those whose daemons have not come back yet are told when they have.
-  std::erase_if(planned, [&](const PlannedPace& pace) {
+  std::erase_if(planned_paces_, [&](const PlannedPace& pace) {
     return !registry_.communicators().contains(pace.id);
   });
+  windows_.SetRules(DecideWaits(*objects_, view));
+  windows_.UpdateAll(clock_->Now(), clocks_);
+  TellPaces();
+}
+
+void Coordinator::TellPaces() {
+  std::vector<PlannedPace> planned = planned_paces_;
+  windows_.ApplyTo(&planned);
   for (const agent::Pace& pace : paces_.Update(planned)) {
-    const CommunicatorRecord& record = registry_.communicators().at(CommId(pace.comm_id()));
-    for (const std::string& name : record.announced.hosts()) {
+    const auto record = registry_.communicators().find(CommId(pace.comm_id()));
+    if (record == registry_.communicators().end()) continue;  // It has ended since.
+    for (const std::string& name : record->second.announced.hosts()) {
       const auto host = registry_.hosts().find(name);
       if (host == registry_.hosts().end() || host->second.state != HostState::kReady) continue;
-      *Tell(host->second.agent).mutable_pace() = pace;
+      *Tell(host->second.agent).mutable_pace() = OnClockOf(name, pace);
     }
   }
+}
+
+agent::Pace Coordinator::OnClockOf(const std::string& host, agent::Pace pace) const {
+  if (!pace.has_windows()) return pace;
+  if (const std::optional<ClockReading> clock = clocks_.Read(host, clock_->Now())) {
+    pace.mutable_windows()->set_origin_ns(clock->OnHost(pace.windows().origin_ns()));
+  } else {
+    pace.clear_windows();
+  }
+  return pace;
 }
 
 // REQUIRES: the leader's host is ready.
@@ -240,7 +285,11 @@ void Coordinator::Tick() {
   rollouts_.Prune(registry_.communicators());
   if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
   GiveUpStaleProposals();
-  if (replan_) Replan();
+  if (replan_) {
+    Replan();
+  } else if (windows_.UpdateAll(now, clocks_)) {
+    TellPaces();
+  }
 }
 
 absl::StatusOr<uint64_t> Coordinator::AskState(const std::string& host) {

@@ -16,12 +16,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "controller/drains.h"
+#include "controller/host_clocks.h"
 #include "controller/objects/object_set.h"
 #include "controller/pace_book.h"
 #include "controller/questions.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
 #include "controller/strategy_memory.h"
+#include "controller/window_keeper.h"
 #include "proto/agent.pb.h"
 
 namespace mccs {
@@ -76,6 +78,8 @@ class Coordinator {
 
   const Registry& registry() const { return registry_; }
   const Rollouts& rollouts() const { return rollouts_; }
+  const HostClocks& clocks() const { return clocks_; }
+  const WindowKeeper& windows() const { return windows_; }
   // For the store.
   StrategyMemory& strategies() { return strategies_; }
   // What policies decide from: the registry, and communicators that are remembered.
@@ -86,12 +90,17 @@ class Coordinator {
  private:
   void HearRegister(AgentKey agent, const agent::Register& registration);
   void HearAnnounce(const std::string& host, const agent::Announce& announce);
+  void HearHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
   void HearReport(const std::string& host, const agent::Report& report);
   // Proposes what each communicator should run and does not.
   void Replan();
   void Propose(CommId id, strategy::Strategy strategy);
-  // Tells hosts how fast communicators may send, where that is new.
+  // Decides how fast communicators may send, and tells it.
   void SendPaces();
+  // Tells hosts how fast and when communicators may send, where that is new.
+  void TellPaces();
+  // For the clock of `host`; without windows where that is not known.
+  agent::Pace OnClockOf(const std::string& host, agent::Pace pace) const;
   // Of `id` nothing came of what was proposed: not again for a while.
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
@@ -109,6 +118,9 @@ class Coordinator {
   Questions questions_;
   StrategyMemory strategies_;
   PaceBook paces_;
+  std::vector<PlannedPace> planned_paces_;  // without windows
+  HostClocks clocks_;
+  WindowKeeper windows_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents
   bool replan_ = false;                      // something has changed that policies decide by

@@ -58,7 +58,9 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::CommunicatorDetail* reply) {
   absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
-    return mccs::DescribeCommunicator(c.registry(), c.rollouts(), request->id(), c.Now());
+    auto found = mccs::DescribeCommunicator(c.registry(), c.rollouts(), request->id(), c.Now());
+    if (found.ok()) found->set_windows(c.windows().Describe(found->summary().id()));
+    return found;
   });
   if (detail.ok()) *reply = *std::move(detail);
   return Answer(context, detail.status());

@@ -18,10 +18,17 @@ agent::Pace ToProto(const PlannedPace& planned, uint64_t revision) {
     out->set_to(lane.to);
     out->set_rate_bps(lane.rate_bps);
   }
+  if (planned.windows) {
+    pace.mutable_windows()->set_period_ns(planned.windows->period_ns);
+    pace.mutable_windows()->set_origin_ns(planned.windows->origin);
+    pace.mutable_windows()->set_open_ns(planned.windows->open_ns);
+  }
   return pace;
 }
 
-bool IsFree(const PlannedPace& pace) { return pace.lanes.empty() && pace.priority == 0; }
+bool IsFree(const PlannedPace& pace) {
+  return pace.lanes.empty() && pace.priority == 0 && !pace.windows;
+}
 
 }  // namespace
 

@@ -45,6 +45,22 @@ std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView
   return PlanPaces(complete, shares, by_shares);
 }
 
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& view) {
+  const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
+  const bool any = std::any_of(policies.begin(), policies.end(), [](const Object* policy) {
+    return PolicyOf(*policy).policy == kTimeWindowsName;
+  });
+  if (!any) return {};
+  const ClusterView complete = CompleteView(view, objects);
+  std::vector<const std::vector<std::string>*> favoured;
+  for (const CommunicatorView& communicator : complete.communicators) {
+    const Object* policy = PolicyInForce(objects, communicator);
+    const bool in_windows = policy != nullptr && PolicyOf(*policy).policy == kTimeWindowsName;
+    favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
+  }
+  return WhoWaits(complete, Fabrics(complete), favoured);
+}
+
 absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
                              const ClusterView& view) {
   const std::set<std::string> raised = Raised(before, after);

@@ -9,11 +9,15 @@
 #include "controller/cluster_view.h"
 #include "controller/objects/object_set.h"
 #include "controller/policy/shares.h"
+#include "controller/policy/time_windows.h"
 
 namespace mccs {
 
 // By communicator of `view`, for the strategies that they have there.
 std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view);
+
+// Who is to send in windows, and whom it waits for: those whose Policy is time_windows.
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& view);
 
 // Whether the communicators of `view`, with the strategies that they will get, have what `after`
 // guarantees to their tenants. Only what the change from `before` raises is looked at: a guarantee

@@ -144,11 +144,8 @@ std::string NotActedOn(const Object& object) {
     case ObjectKind::kPolicy:
       break;
   }
-  const PolicySpec& policy = PolicyOf(object);
-  if (IsActedOn(policy)) return "";
-  if (!policy.sizes.IsAll()) return "A Policy for some sizes only is kept and not acted on yet.";
-  return absl::StrCat("Policy ", policy.policy,
-                      " is kept and not acted on yet; its communicators go by locality_ring.");
+  if (IsActedOn(PolicyOf(object))) return "";
+  return "A Policy for some sizes only is kept and not acted on yet.";
 }
 
 }  // namespace mccs

@@ -12,12 +12,13 @@
 #include "controller/policy/priority_flow.h"
 #include "controller/policy/rank_order.h"
 #include "controller/policy/shares.h"
+#include "controller/policy/time_windows.h"
 
 namespace mccs {
 namespace {
 
 constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
-                                                        kSharesName};
+                                                        kSharesName, kTimeWindowsName};
 
 bool PlacesFlows(std::string_view policy) {
   return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),
@@ -105,7 +106,8 @@ class Run {
     std::vector<Reservation> reservations;
     for (const Object* object : objects_.OfKind(ObjectKind::kPolicy)) {
       const PolicySpec& policy = PolicyOf(*object);
-      if (policy.policy != kPriorityFlowName || !IsActedOn(policy)) continue;
+      const bool reserves = policy.policy == kPriorityFlowName || policy.policy == kTimeWindowsName;
+      if (!reserves || !IsActedOn(policy)) continue;
       reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
     }
     return reservations;

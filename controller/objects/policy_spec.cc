@@ -44,7 +44,9 @@ const std::vector<KnownPolicy>& KnownPolicies() {
       {"priority_flow",
        {kSourcePorts, "order", "avoid_links", "favoured", "reserved_links"},
        {"favoured"}},
-      {"time_windows", {"favoured"}, {"favoured"}},
+      {"time_windows",
+       {kSourcePorts, "order", "avoid_links", "favoured", "reserved_links"},
+       {"favoured"}},
       {"shares", {}, {}},
   };
   return known;

@@ -1,7 +1,6 @@
 #include "controller/policy/flow.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +82,15 @@ absl::StatusOr<std::vector<Flow>> FlowsOf(const CommunicatorView& communicator,
     }
   }
   return flows;
+}
+
+std::optional<Path> PathOf(Fabric& fabric, const Flow& flow) {
+  const PathSet paths = fabric.paths().Between(flow.from_nic, flow.to_nic);
+  if (paths.size() == 1) return paths[PathIndex(0)];
+  if (paths.empty() || flow.source_port == 0) return std::nullopt;
+  const auto path = fabric.ports().PathOf(flow.Ends(), flow.source_port);
+  if (!path.ok() || !path->has_value()) return std::nullopt;
+  return paths[**path];
 }
 
 uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to) {

@@ -3,12 +3,14 @@
 #define MCCS_CONTROLLER_POLICY_FLOW_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "controller/cluster_view.h"
 #include "controller/policy/fabric.h"
+#include "topology/ecmp_paths.h"
 #include "topology/source_port_map.h"
 
 namespace mccs {
@@ -41,6 +43,9 @@ absl::StatusOr<Fabric*> CommonFabric(const CommunicatorView& communicator,
 absl::StatusOr<std::vector<Flow>> FlowsOf(const CommunicatorView& communicator,
                                           const strategy::Strategy& strategy,
                                           std::span<const FabricHost* const> hosts);
+
+// The path of a flow, if there is but one or its source port leads over one that is known.
+std::optional<Path> PathOf(Fabric& fabric, const Flow& flow);
 
 // The source port of the ring's lane between two hosts, by position; 0: none, or no such lane.
 uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to);

@@ -63,17 +63,11 @@ class Finding {
     Fabric* const fabric = hosts[0]->fabric;
     Traffic& traffic = traffic_[fabric];
     for (const Flow& flow : *flows) {
-      const PathSet paths = fabric->paths().Between(flow.from_nic, flow.to_nic);
       FlowShare share = {.channel = flow.channel, .from = flow.from, .to = flow.to, .path = {}};
-      if (paths.size() == 1) {
-        share.path = paths[PathIndex(0)];
+      if (std::optional<Path> path = PathOf(*fabric, flow)) {
+        share.path = *std::move(path);
         share.on_path = true;
-      } else if (!paths.empty() && flow.source_port != 0) {
-        const auto path = fabric->ports().PathOf(flow.Ends(), flow.source_port);
-        share.on_path = path.ok() && path->has_value();
-        if (share.on_path) share.path = paths[**path];
-      }
-      if (!share.on_path) {
+      } else {
         share.path = {fabric->topology().ArcOut(flow.from_nic),
                       fabric->topology().ArcInto(flow.to_nic)};
       }

@@ -17,6 +17,7 @@
 
 #include "controller/cluster_view.h"
 #include "controller/policy/fabric.h"
+#include "controller/policy/planned_windows.h"
 #include "topology/max_min_shares.h"
 
 namespace mccs {
@@ -75,6 +76,7 @@ struct PlannedPace {
   CommId id;
   std::vector<Lane> lanes = {};  // that have a limit
   uint32_t priority = 0;
+  std::optional<PlannedWindows> windows = {};  // none: at any time
 
   friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
 };

@@ -30,14 +30,15 @@ void SimAgent::Ended(CommId id, const std::string& why) {
 
 SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(seed) { Restart(); }
 
-ControllerLink& SimControl::AddHost(const Position& position, const std::string& endpoint) {
+ControllerLink& SimControl::AddHost(const Position& position, const std::string& endpoint,
+                                    const Clock& clock) {
   agent::Host host;
   host.set_name(position.host);
   host.mutable_position()->set_pod(position.pod);
   host.mutable_position()->set_rack(position.rack);
   host.set_peer_endpoint(endpoint);
   host.set_version("simulated");
-  return agents_.emplace_back(std::move(host));
+  return agents_.emplace_back(std::move(host), clock);
 }
 
 void SimControl::KillHost(int host) {
@@ -63,7 +64,9 @@ void SimControl::Kill() {
 
 void SimControl::Restart() {
   coordinator_ = std::make_unique<SharedCoordinator>(
-      CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs, .version = "simulated"},
+      CoordinatorOptions{.heartbeat_timeout_ns = kHeartbeatTimeoutNs,
+                         .version = "simulated",
+                         .last_pace_revision = static_cast<uint64_t>(clock_.Now())},
       &clock_, log_.get());
   coordinator_->With([&](Coordinator& c) { c.SetObjects(objects_); });
   keeper_ = std::make_unique<StrategyKeeper>(&store_, coordinator_.get(), &clock_, log_.get());
@@ -139,6 +142,7 @@ bool SimControl::PollAgent(SimAgent* agent) {
 
 void SimControl::Connect(SimAgent* agent) {
   agent->stream_ = AgentKey(++last_key_);
+  agent->echo_ = ClockEcho();
   agent->heard_ = clock_.Now();
   agent->beat_every_ns_ = kHeartbeatTimeoutNs / Coordinator::kHeartbeatsPerTimeout;
   agent->timeout_ns_ = kHeartbeatTimeoutNs;
@@ -179,7 +183,7 @@ bool SimControl::TalkUp(SimAgent* agent) {
   agent->beat_at_ = clock_.Now() + agent->beat_every_ns_;
   if (agent->connected_) {
     agent::FromAgent beat;
-    beat.mutable_heartbeat();
+    *beat.mutable_heartbeat() = agent->echo_.Beat(agent->clock_.Now());
     agent->up_.Send(std::move(beat), Arrival());
   }
   if (++agent->beats_ % kBeatsPerRepeat == 0) agent->table_.RepeatReports();
@@ -192,6 +196,7 @@ bool SimControl::Hear(SimAgent* agent) {
     moved = true;
     agent->heard_ = clock_.Now();
     if (message->has_registered()) agent->connected_ = true;
+    if (message->has_heartbeat()) agent->echo_.Heard(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended meanwhile is no error.
     if (message->has_propose()) (void)agent->table_.Propose(message->propose());
     if (message->has_pace()) (void)agent->table_.SetPace(message->pace());

@@ -30,6 +30,7 @@
 #include "controller/store/memory_store.h"
 #include "controller/strategy_keeper.h"
 #include "service/agent/agent_table.h"
+#include "service/agent/clock_echo.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_world.h"
 
@@ -61,7 +62,7 @@ class SimWire {
 // A daemon's end.
 class SimAgent final : public ControllerLink {
  public:
-  explicit SimAgent(agent::Host host) : host_(std::move(host)) {}
+  SimAgent(agent::Host host, const Clock& clock) : host_(std::move(host)), clock_(clock) {}
 
   bool connected() const override { return connected_; }
   void Announce(const CommunicatorInfo& info) override { table_.Announce(info); }
@@ -77,6 +78,7 @@ class SimAgent final : public ControllerLink {
   friend class SimControl;
 
   const agent::Host host_;
+  const Clock& clock_;  // the host's
   AgentTable table_;
   std::map<CommId, CommunicatorStats> reports_;
 
@@ -84,6 +86,7 @@ class SimAgent final : public ControllerLink {
   AgentKey stream_{0};
   bool alive_ = true;
   bool connected_ = false;  // the controller has accepted us
+  ClockEcho echo_;
   SimWire<agent::FromAgent> up_;
   SimWire<agent::ToAgent> down_;
   MonotonicNs try_at_ = 0;
@@ -99,7 +102,8 @@ class SimControl final : public SimControllerSide {
   // LIFETIME: `clock` outlives it; it outlives the daemons whose links it gave out.
   SimControl(SimClock& clock, uint64_t seed);
 
-  ControllerLink& AddHost(const Position& position, const std::string& endpoint) override;
+  ControllerLink& AddHost(const Position& position, const std::string& endpoint,
+                          const Clock& clock) override;
   void KillHost(int host) override;
   bool Poll() override;
   MonotonicNs NextEvent() const override;

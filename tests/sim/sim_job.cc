@@ -4,10 +4,12 @@
 
 namespace mccs {
 
-SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes) : world_(world) {
+SimJob::SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
+               const std::string& tenant)
+    : world_(world) {
   for (int host : host_of_rank) {
     Member member;
-    member.tenant = &world.AddTenant(host);
+    member.tenant = &world.AddTenant(host, tenant);
     member.input.resize(bytes / sizeof(float));
     member.output.resize(bytes / sizeof(float));
     members_.push_back(std::move(member));

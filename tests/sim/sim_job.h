@@ -4,6 +4,7 @@
 #define MCCS_TESTS_SIM_SIM_JOB_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tests/sim/sim_world.h"
@@ -13,7 +14,8 @@ namespace mccs {
 class SimJob {
  public:
   // host_of_rank[r]: where rank r runs. `bytes` per buffer.
-  SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes);
+  SimJob(SimWorld& world, std::vector<int> host_of_rank, size_t bytes,
+         const std::string& tenant = "uid 1000");
   // A job whose ranks are there already, in the order of their ranks.
   struct Seat {
     SimTenant* tenant;

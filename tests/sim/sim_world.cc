@@ -14,6 +14,11 @@ constexpr int kMaxTurnsAtOnce = 1'000'000;
 
 constexpr uint16_t kPort = 7400;
 
+int64_t OffsetOf(const SimWorldOptions& options, int host) {
+  const auto at = static_cast<size_t>(host);
+  return at < options.clock_offsets_ns.size() ? options.clock_offsets_ns[at] : 0;
+}
+
 }  // namespace
 
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels) {
@@ -37,7 +42,9 @@ std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
                  SimControllerSide* controller)
-    : address_(SimAddress(index)), random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
+    : address_(SimAddress(index)),
+      clock_(clock, OffsetOf(options, index)),
+      random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
   for (int nic = 1; nic < options.nics; ++nic) {
     network.AddAddress(address_, SimAddress(index, nic));
   }
@@ -48,10 +55,11 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
   const Position position{.pod = "",
                           .rack = at < options.racks.size() ? options.racks[at] : "",
                           .host = absl::StrCat("h", index)};
-  ControllerLink& link = controller == nullptr
-                             ? controller_
-                             : controller->AddHost(position, ToString(Endpoint{address_, kPort}));
-  auto daemon = Daemon::Make({.clock = &clock,
+  ControllerLink& link =
+      controller == nullptr
+          ? controller_
+          : controller->AddHost(position, ToString(Endpoint{address_, kPort}), clock_);
+  auto daemon = Daemon::Make({.clock = &clock_,
                               .random = &random_,
                               .log = &log_,
                               .network = &network.HostNetwork(address_),
@@ -71,6 +79,12 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
   auto door = std::make_unique<SimDoor>();
   door_ = door.get();
   daemon_->AddDoor(std::move(door));
+}
+
+MonotonicNs SimHost::NextDeadline() {
+  const MonotonicNs deadline = daemon_->NextDeadline();
+  const bool never = deadline == std::numeric_limits<MonotonicNs>::max();
+  return never ? deadline : clock_.OnOther(deadline);
 }
 
 void SimHost::Kill(SimNetwork& network) {
@@ -118,7 +132,7 @@ MonotonicNs SimWorld::NextEvent() const {
   MonotonicNs next = network_.NextEventTime().value_or(std::numeric_limits<MonotonicNs>::max());
   if (controller_ != nullptr) next = std::min(next, controller_->NextEvent());
   for (const SimHost& host : hosts_) {
-    if (host.alive()) next = std::min(next, const_cast<SimHost&>(host).daemon().NextDeadline());
+    if (host.alive()) next = std::min(next, const_cast<SimHost&>(host).NextDeadline());
   }
   return next;
 }

@@ -31,8 +31,10 @@ namespace mccs {
 class SimControllerSide {
  public:
   virtual ~SimControllerSide() = default;
-  // The link of the next host's daemon, which others reach at `endpoint`. LIFETIME: this one's.
-  virtual ControllerLink& AddHost(const Position& position, const std::string& endpoint) = 0;
+  // The link of the next host's daemon, which others reach at `endpoint` and which goes by `clock`.
+  // LIFETIME: this one's; `clock` outlives it.
+  virtual ControllerLink& AddHost(const Position& position, const std::string& endpoint,
+                                  const Clock& clock) = 0;
   // That daemon is no more.
   virtual void KillHost(int host) = 0;
   // Does all that is due; true when there was anything.
@@ -51,6 +53,8 @@ struct SimWorldOptions {
   SimNetworkOptions network;
   BufferLimits buffers = {};
   std::vector<std::string> racks = {};  // by host; none is said of those beyond
+  // By host: what its clock shows more than the world's; nothing for those beyond.
+  std::vector<int64_t> clock_offsets_ns = {};
   // Makes the controller; absent: each host has a SimController.
   std::function<std::unique_ptr<SimControllerSide>(SimClock&)> controller = nullptr;
 };
@@ -124,11 +128,15 @@ class SimHost {
   SimController& controller() { return controller_; }
   const std::string& address() const { return address_; }  // of the first NIC
   bool alive() const { return daemon_ != nullptr; }
+  const Clock& clock() const { return clock_; }
+  // When the daemon wants a turn, on the world's clock. REQUIRES: alive.
+  MonotonicNs NextDeadline();
   // The daemon dies, as by SIGKILL; its streams end.
   void Kill(SimNetwork& network);
 
  private:
   const std::string address_;
+  const OffsetClock clock_;
   SeededRandom random_;
   SimLog log_;
   StreamTransport transport_;

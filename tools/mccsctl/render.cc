@@ -133,6 +133,7 @@ std::string RenderFacts(const control::CommunicatorDetail& detail) {
     facts.emplace_back("Captured", absl::StrCat(detail.captured_groups(), " in CUDA graphs"));
   }
   if (detail.has_with_options()) facts.emplace_back("Options", Describe(detail.with_options()));
+  if (!detail.windows().empty()) facts.emplace_back("Sends", detail.windows());
   if (detail.has_change()) facts.emplace_back("Change", Describe(detail.change()));
   if (!detail.change_trouble().empty()) {
     facts.emplace_back("Not changed", detail.change_trouble());

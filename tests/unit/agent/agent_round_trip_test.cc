@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -68,6 +69,10 @@ class Controller {
       }
       return "";
     });
+  }
+  // Of a host on this machine, whose clock is ours.
+  std::optional<ClockReading> ClockOf(const std::string& name) {
+    return coordinator_.With([&](Coordinator& c) { return c.clocks().Read(name, c.Now()); });
   }
   absl::StatusOr<control::CommunicatorDetail> Describe() {
     return coordinator_.With([&](Coordinator& c) {
@@ -197,6 +202,15 @@ TEST(AgentRoundTrip, HeartbeatsKeepTheStreamForManyTimeouts) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   EXPECT_TRUE(agent->connected());
   EXPECT_EQ(agent.wakes(), wakes) << "connected did not flicker";
+}
+
+TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
+  Controller controller("127.0.0.1:0", 300 * kNsPerMs);
+  ASSERT_TRUE(controller.status().ok());
+  TestAgent agent(controller.address(), "h1");
+  ASSERT_TRUE(Eventually([&] { return controller.ClockOf("h1").has_value(); }));
+  const ClockReading reading = *controller.ClockOf("h1");
+  EXPECT_LE(std::abs(reading.offset_ns), reading.error_ns);
 }
 
 TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {

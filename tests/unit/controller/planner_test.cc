@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "controller/policy/locality_ring.h"
 #include "tests/unit/objects/documents.h"
 
@@ -125,21 +129,31 @@ TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
 TEST_F(PlannerTest, WhatIsNotActedOnCountsAsNoneAndIsSaid) {
   const ObjectSet before = After({}, kBase);
   Settle(before);
-  const ObjectSet after = After(
-      before,
-      Together({PolicyDocument("flow", "  policy: time_windows\n  parameters: {favoured: [a]}\n"),
-                PolicyDocument("sizes",
-                               "  policy: locality_ring\n"
-                               "  for: {tenants: [a], sizes: {from: 1MiB}}\n")}));
+  const ObjectSet after =
+      After(before, PolicyDocument("sizes",
+                                   "  policy: time_windows\n"
+                                   "  parameters: {favoured: [a]}\n"
+                                   "  for: {tenants: [a], sizes: {from: 1MiB}}\n"));
   EXPECT_TRUE(Decide(after, view_).changed.empty());
-  const Object& flow = *after.Find({ObjectKind::kPolicy, "flow"});
-  EXPECT_EQ(InForce(flow), "not yet");
-  EXPECT_EQ(
-      NotActedOn(flow),
-      "Policy time_windows is kept and not acted on yet; its communicators go by locality_ring.");
-  EXPECT_EQ(NotActedOn(*after.Find({ObjectKind::kPolicy, "sizes"})),
-            "A Policy for some sizes only is kept and not acted on yet.");
+  const Object& sizes = *after.Find({ObjectKind::kPolicy, "sizes"});
+  EXPECT_EQ(InForce(sizes), "not yet");
+  EXPECT_EQ(NotActedOn(sizes), "A Policy for some sizes only is kept and not acted on yet.");
   EXPECT_EQ(InForce(*after.Find({ObjectKind::kTenant, "a"})), "yes");
+}
+
+TEST_F(PlannerTest, EveryPolicyForAllSizesIsActedOn) {
+  for (const std::string& name : PolicyNames()) {
+    const std::vector<std::string> known = PolicyParameterNames(name);
+    const bool favours = std::find(known.begin(), known.end(), "favoured") != known.end();
+    const ObjectSet objects = After(
+        {}, absl::StrCat(kBase, "---\n",
+                         PolicyDocument(
+                             "p", absl::StrCat("  policy: ", name, "\n",
+                                               favours ? "  parameters: {favoured: [a]}\n" : ""))));
+    const Object& policy = *objects.Find({ObjectKind::kPolicy, "p"});
+    EXPECT_EQ(InForce(policy), "yes") << name;
+    EXPECT_EQ(NotActedOn(policy), "") << name;
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "controller/complete_view.h"
+#include "controller/paces.h"
 #include "controller/policy/flow.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
@@ -129,6 +130,45 @@ TEST_F(RunPoliciesTest, PriorityFlowKeepsOthersFromReservedLinks) {
   EXPECT_THAT(SpinesOf(jobs[2]), Each(0));  // under the same one
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
   EXPECT_EQ(jobs[2].strategy.origin(), "priority_flow by first");
+}
+
+// Of the rest of the paper's third setup: A has a spine, and on the other one C waits for B.
+TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
+  Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2), TenantDocument("c", 3),
+                  PolicyDocument("first",
+                                 "  policy: priority_flow\n"
+                                 "  parameters:\n"
+                                 "    favoured: [a]\n"
+                                 "    reserved_links: [leaf0-spine1, leaf1-spine1]\n"),
+                  PolicyDocument("second",
+                                 "  policy: time_windows\n"
+                                 "  parameters: {favoured: [b]}\n"
+                                 "  for: {tenants: [b, c]}\n")}));
+  Start(1, 1, {"h1", "h2"}, {0, 1});
+  Start(2, 2, {"h3", "h5"}, {0});
+  Start(3, 3, {"h3", "h5"}, {1});
+  const auto& jobs = Run();
+  EXPECT_THAT(SpinesOf(jobs[0]), Each(1));
+  EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
+  EXPECT_THAT(SpinesOf(jobs[2]), Each(0));
+  EXPECT_EQ(jobs[2].strategy.origin(), "time_windows by second");
+  EXPECT_THAT(DecideWaits(objects_, view_),
+              ElementsAre(WaitRule{CommId(3), {CommId(2)}, {"h3", "h5"}}));
+}
+
+TEST_F(RunPoliciesTest, TimeWindowsReserveLinksThemselves) {
+  Apply(Together({TenantDocument("a", 1), TenantDocument("b", 2),
+                  PolicyDocument("windows",
+                                 "  policy: time_windows\n"
+                                 "  parameters:\n"
+                                 "    favoured: [a]\n"
+                                 "    reserved_links: [leaf0-spine1, leaf1-spine1]\n")}));
+  Start(1, 1, {"h1", "h2"}, {0});
+  Start(2, 2, {"h3", "h5"}, {0});
+  const auto& jobs = Run();
+  EXPECT_THAT(SpinesOf(jobs[0]), Each(1));
+  EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
+  EXPECT_TRUE(DecideWaits(objects_, view_).empty()) << "they share no link";
 }
 
 TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {

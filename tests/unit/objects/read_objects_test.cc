@@ -194,12 +194,12 @@ INSTANTIATE_TEST_SUITE_P(
                 PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),
                 "a.yaml:7:23: policy shares knows no 'order'; take it away, or choose another "
                 "policy"},
-        Refused{"foreign_ports",
+        Refused{"foreign_favoured",
                 PolicyDocument("p",
-                               "  policy: time_windows\n  parameters: {favoured: [a], "
+                               "  policy: fair_flow\n  parameters: {favoured: [a], "
                                "source_ports: {first: 2000, last: 2001}}\n"),
-                "policy time_windows knows no 'source_ports'; take it away, or use what it knows: "
-                "favoured"},
+                "policy fair_flow knows no 'favoured'; take it away, or use what it knows: "
+                "source_ports, order, avoid_links"},
         Refused{"unknown_parameter",
                 PolicyDocument("p", "  policy: fair_flow\n  parameters: {avoid_link: [x]}\n"),
                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},

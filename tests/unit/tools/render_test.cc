@@ -140,6 +140,14 @@ TEST(Render, WhatRunsWhereIsShownWhereHostsHaveReported) {
               testing::HasSubstr("  Not changed: no memory?for new lanes\n"));
 }
 
+TEST(Render, WhoWaitsForOthersIsSaidToSendInWindows) {
+  control::CommunicatorDetail detail = Detail();
+  EXPECT_EQ(RenderCommunicator(detail).find("Sends:"), std::string::npos);
+  detail.set_windows("for 140 ms of each 200 ms, in the pauses of communicator 3f2a90c1d4e5b607");
+  EXPECT_THAT(RenderCommunicator(detail),
+              testing::HasSubstr("  Sends:       for 140 ms of each 200 ms, in the pauses"));
+}
+
 TEST(Render, TopHasOneLinePerCommunicator) {
   control::TopRates top;
   EXPECT_EQ(RenderTop(top, false), "No communicators.\n");

@@ -1,0 +1,205 @@
+#include "controller/policy/period.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace mccs {
+namespace {
+
+// Bursts further back say how the job was, not how it is.
+constexpr size_t kRecentBursts = 17;
+// Pauses within a burst are so much shorter than those between bursts, at least.
+constexpr int64_t kApart = 2;
+// So much of the value in the middle a pause or distance may differ and is still like the others. A
+// burst may be so many times as long or short.
+constexpr double kAlike = 0.25;
+constexpr int64_t kBurstAlike = 5;
+// Of few all have to be alike; of more one in four need not be.
+constexpr size_t kFew = 8;
+constexpr size_t kOneIn = 4;
+// A distance may be up to so many periods, if it is so near to that many: bursts are missing.
+constexpr int64_t kMostPeriods = 3;
+constexpr double kAlikeWithMissing = 0.1;
+// The last distances say the pace by which older ones are judged, whether they are of the same.
+constexpr size_t kPace = 5;
+constexpr double kSamePace = 0.05;
+// The last bursts, which say most of the next one.
+constexpr size_t kLast = 3;
+constexpr double kLargestError = 1e18;  // ns; fits, as do its sums
+
+int64_t Middle(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// How many periods such a distance is.
+int64_t PeriodsIn(int64_t distance, int64_t period) {
+  return std::clamp<int64_t>((distance + period / 2) / period, 1, kMostPeriods);
+}
+
+std::string Ms(int64_t ns) {
+  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kNsPerMs);
+}
+
+struct Joined {
+  std::vector<WorkSpan> bursts;
+  int64_t longest_within = 0;  // of the pauses
+};
+
+Joined JoinOver(std::span<const WorkSpan> spans, int64_t shortest_pause) {
+  Joined joined;
+  std::vector<WorkSpan>& bursts = joined.bursts;
+  for (const WorkSpan& span : spans) {
+    const int64_t pause = bursts.empty() ? shortest_pause : span.begin - bursts.back().end;
+    if (pause < shortest_pause) {
+      bursts.back().end = span.end;
+      joined.longest_within = std::max(joined.longest_within, pause);
+    } else {
+      bursts.push_back(span);
+    }
+  }
+  if (bursts.size() > kRecentBursts) bursts.erase(bursts.begin(), bursts.end() - kRecentBursts);
+  return joined;
+}
+
+// Bursts as the numbers that they are judged by.
+class Bursts {
+ public:
+  // REQUIRES: kLeastBursts of them.
+  Bursts(const Joined& joined, bool goes_on)
+      : onset_(joined.bursts.back().begin), longest_within_(joined.longest_within) {
+    const std::vector<WorkSpan>& bursts = joined.bursts;
+    for (size_t i = 0; i < bursts.size(); ++i) {
+      if (i + 1 < bursts.size() || !goes_on) busy_.push_back(bursts[i].end - bursts[i].begin);
+      if (i == 0) continue;
+      pauses_.push_back(bursts[i].begin - bursts[i - 1].end);
+      distances_.push_back(bursts[i].begin - bursts[i - 1].begin);
+    }
+  }
+
+  absl::Status CheckRegular() const {
+    const int64_t pause = Middle(pauses_), distance = Middle(distances_), busy = Middle(busy_);
+    size_t like_pause = 0, like_distance = 0;
+    bool lately = false;
+    for (size_t i = 0; i < pauses_.size(); ++i) {
+      const bool by_burst = busy_[i] <= kBurstAlike * busy && kBurstAlike * busy_[i] >= busy;
+      const bool by_pause = by_burst && static_cast<double>(std::abs(pauses_[i] - pause)) <=
+                                            kAlike * static_cast<double>(pause);
+      const double part = PeriodsIn(distances_[i], distance) == 1 ? kAlike : kAlikeWithMissing;
+      const bool by_distance = static_cast<double>(OffBy(distances_[i], distance)) <=
+                               part * static_cast<double>(distance);
+      like_pause += by_pause ? 1 : 0;
+      like_distance += by_distance ? 1 : 0;
+      if (i + 2 >= pauses_.size()) lately |= by_pause || by_distance;
+    }
+    const size_t unlike = pauses_.size() < kFew ? 0 : pauses_.size() / kOneIn;
+    const bool apart = kApart * longest_within_ <= pause;
+    if (apart && lately && std::max(like_pause, like_distance) + unlike >= pauses_.size())
+      return absl::OkStatus();
+    const auto [least, longest] = std::minmax_element(distances_.begin(), distances_.end());
+    return absl::NotFoundError(absl::StrCat("it communicates at no regular times: its last ",
+                                            distances_.size() + 1, " bursts came ", Ms(*least),
+                                            " to ", Ms(*longest), " one after the other"));
+  }
+
+  Period Estimate(int64_t horizon_ns) const {
+    const std::vector<int64_t> last(distances_.end() - kLast, distances_.end());
+    const int64_t rough =
+        Middle({distances_.end() - static_cast<int64_t>(std::min(kPace, distances_.size())),
+                distances_.end()});
+    // How much one distance differs from the one before: chance, if the job does not change, and
+    // where it does, it does so once.
+    std::vector<int64_t> steps;
+    for (size_t i = 1; i < distances_.size(); ++i) {
+      steps.push_back(std::abs(distances_[i] / PeriodsIn(distances_[i], rough) -
+                               distances_[i - 1] / PeriodsIn(distances_[i - 1], rough)));
+    }
+    // What is of the same pace as the last ones makes the period more exact.
+    const double like =
+        std::max(kSamePace * static_cast<double>(rough), 3 * static_cast<double>(Middle(steps)));
+    int64_t sum = 0, periods = 0;
+    std::vector<int64_t> same;
+    int strangers = 0;  // one behind the other: one may be chance, two are another pace
+    for (auto it = distances_.rbegin(); it != distances_.rend() && strangers < 2; ++it) {
+      ++strangers;
+      if (static_cast<double>(OffBy(*it, rough)) > like) continue;
+      strangers = 0;
+      sum += *it;
+      periods += PeriodsIn(*it, rough);
+      same.push_back(*it);
+    }
+    Period period = {.period_ns = periods > 0 ? sum / periods : rough, .onset = onset_};
+    period.busy_ns = *std::max_element(busy_.end() - kLast, busy_.end());
+    // How much one distance differs from the next: what the last ones did, or two and a half times
+    // the middle one of those that count.
+    int64_t spread = 0;
+    for (const int64_t distance : last)
+      spread = std::max(spread, OffBy(distance, period.period_ns));
+    std::vector<int64_t> off;
+    for (const int64_t distance : same) off.push_back(OffBy(distance, period.period_ns));
+    if (!off.empty()) spread = std::max(spread, 5 * Middle(off) / 2);
+    // A sum of chance grows with the root of their number; what the period is wrong by, with it.
+    const double ahead =
+        std::ceil(static_cast<double>(horizon_ns) / static_cast<double>(period.period_ns));
+    const double grown =
+        std::sqrt(ahead) + ahead / static_cast<double>(std::max<int64_t>(periods, 1));
+    period.error_ns = static_cast<int64_t>(
+        std::min(static_cast<double>(spread) * std::max(grown, 1.0), kLargestError));
+    return period;
+  }
+
+ private:
+  static int64_t OffBy(int64_t distance, int64_t period) {
+    return std::abs(distance - PeriodsIn(distance, period) * period);
+  }
+
+  const MonotonicNs onset_;
+  const int64_t longest_within_;    // of the pauses
+  std::vector<int64_t> busy_;       // of bursts that have ended
+  std::vector<int64_t> pauses_;     // between each and the next
+  std::vector<int64_t> distances_;  // from begin to begin
+};
+
+}  // namespace
+
+std::vector<WorkSpan> Union(std::vector<WorkSpan> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const WorkSpan& a, const WorkSpan& b) { return a.begin < b.begin; });
+  std::vector<WorkSpan> joined;
+  for (const WorkSpan& span : spans) {
+    if (!joined.empty() && span.begin <= joined.back().end) {
+      joined.back().end = std::max(joined.back().end, span.end);
+    } else {
+      joined.push_back(span);
+    }
+  }
+  return joined;
+}
+
+absl::StatusOr<Period> FindPeriod(std::span<const WorkSpan> spans, const PeriodOptions& options) {
+  int64_t longest = 0;
+  for (size_t i = 1; i < spans.size(); ++i) {
+    longest = std::max(longest, spans[i].begin - spans[i - 1].end);
+  }
+  absl::Status why = absl::NotFoundError("it has communicated too few times with a pause between");
+  bool tried = false;
+  for (int64_t pause = longest / 2; pause >= kLeastPauseNs / 2; pause /= 2) {
+    const Joined joined = JoinOver(spans, pause);
+    if (joined.bursts.size() < kLeastBursts) continue;
+    const Bursts bursts(joined, options.goes_on);
+    const absl::Status regular = bursts.CheckRegular();
+    if (regular.ok()) return bursts.Estimate(options.horizon_ns);
+    if (!tried) why = regular;
+    tried = true;
+  }
+  return why;
+}
+
+}  // namespace mccs

@@ -1,0 +1,157 @@
+// The policy time_windows over production daemons, agents and controller: hosts' clocks differ, and
+// yet a job sends while the favoured one computes.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "tests/sim/sim_control.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+// About 60 ms and 5 ms of this network.
+constexpr uint64_t kFavouredCount = 200'000;
+constexpr uint64_t kOtherCount = 10'000;
+constexpr int64_t kComputeNs = 140 * kNsPerMs;
+
+constexpr char kObjects[] = R"(
+apiVersion: mccs/v1
+kind: Tenant
+metadata: {name: a}
+spec: {who: {uids: [1]}}
+---
+apiVersion: mccs/v1
+kind: Tenant
+metadata: {name: b}
+spec: {who: {uids: [2]}}
+---
+apiVersion: mccs/v1
+kind: Policy
+metadata: {name: windows}
+spec: {policy: time_windows, parameters: {favoured: [a]}}
+)";
+
+class SimTimeWindows : public testing::TestWithParam<uint64_t> {
+ protected:
+  SimTimeWindows()
+      : random_(GetParam()),
+        world_({.seed = GetParam(),
+                .hosts = 2,
+                .network = {.min_delay_ns = kNsPerMs,
+                            .max_delay_ns = 2 * kNsPerMs,
+                            .max_portion_bytes = 64u << 10,
+                            .buffer_bytes = 64u << 10},
+                .clock_offsets_ns = {3 * kNsPerSec, 7919 * kNsPerSec},
+                .controller =
+                    [this](SimClock& clock) {
+                      auto control = std::make_unique<SimControl>(clock, GetParam());
+                      control_ = control.get();
+                      return control;
+                    }}),
+        favoured_(world_, {0, 1}, kFavouredCount * sizeof(float), "uid 1"),
+        other_(world_, {0, 1}, kOtherCount * sizeof(float), "uid 2") {
+    EXPECT_TRUE(favoured_.Form());
+    EXPECT_TRUE(other_.Form());
+    favoured_.Fill(kFavouredCount);
+    other_.Fill(kOtherCount);
+  }
+
+  void Apply(const std::string& text) {
+    auto read = ReadObjects({{"a.yaml", text}});
+    ASSERT_TRUE(read.ok()) << read.status();
+    auto plan = PlanApply({}, *std::move(read));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    control_->SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
+  }
+
+  // Of the other job, while the favoured one was at work and while it was not.
+  struct Pace {
+    uint64_t operations_beside = 0, operations_alone = 0;
+    int64_t ns_beside = 0, ns_alone = 0;
+
+    double rate_beside() const { return Rate(operations_beside, ns_beside); }
+    double rate_alone() const { return Rate(operations_alone, ns_alone); }
+    static double Rate(uint64_t operations, int64_t ns) {
+      return 1e9 * static_cast<double>(operations) / static_cast<double>(ns);
+    }
+  };
+  // The other always has work, and the favoured one computes and communicates in turns, unless it
+  // does nothing.
+  Pace Work(int64_t ns, bool favoured_works = true) {
+    Pace pace;
+    for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
+      if (other_.Done()) {
+        for (int i = 0; i < 20; ++i) other_.PostAll(OpKind::kAllReduce, kOtherCount);
+      }
+      const bool was_at_work = !favoured_.Done();
+      if (favoured_works && !was_at_work && world_.clock().Now() >= compute_until_) {
+        favoured_.PostAll(OpKind::kAllReduce, kFavouredCount);
+      }
+      const bool at_work = !favoured_.Done();
+      const uint64_t before = other_.rank(0).done();
+      world_.RunFor(kNsPerMs);
+      (at_work ? pace.operations_beside : pace.operations_alone) += other_.rank(0).done() - before;
+      (at_work ? pace.ns_beside : pace.ns_alone) += kNsPerMs;
+      if (at_work && favoured_.Done()) {
+        const auto jitter = static_cast<int64_t>(random_() % (4 * kNsPerMs));
+        compute_until_ = world_.clock().Now() + kComputeNs + jitter;
+      }
+    }
+    return pace;
+  }
+
+  std::mt19937_64 random_;
+  SimControl* control_ = nullptr;  // world_'s
+  SimWorld world_;
+  SimJob favoured_, other_;
+  MonotonicNs compute_until_ = 0;
+};
+
+TEST_P(SimTimeWindows, TheOtherSendsWhileTheFavouredComputes) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  const Pace free = Work(3 * kNsPerSec);
+  ASSERT_GT(free.rate_beside(), 0.5 * free.rate_alone()) << "streams do not share a rate here";
+  Apply(kObjects);
+  Work(4 * kNsPerSec);
+  const Pace in_windows = Work(4 * kNsPerSec);
+  EXPECT_LT(in_windows.rate_beside(), 0.15 * free.rate_beside());
+  EXPECT_GT(in_windows.rate_alone(), 0.5 * free.rate_alone());
+  // It ends: soon nothing is left of the windows.
+  Work(3 * kNsPerSec, /*favoured_works=*/false);
+  const Pace alone = Work(2 * kNsPerSec, /*favoured_works=*/false);
+  EXPECT_GT(alone.rate_alone(), 0.9 * free.rate_alone());
+  // And it comes back.
+  Work(4 * kNsPerSec);
+  EXPECT_LT(Work(3 * kNsPerSec).rate_beside(), 0.15 * free.rate_beside());
+  // An operator who takes the policy away has it gone at once.
+  control_->SetObjects(std::make_shared<const ObjectSet>());
+  Work(100 * kNsPerMs);
+  EXPECT_GT(Work(2 * kNsPerSec).rate_beside(), 0.5 * free.rate_beside());
+  ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Done() && other_.Done(); }));
+  EXPECT_EQ(favoured_.Wrong(OpKind::kAllReduce, kFavouredCount), 0u);
+  EXPECT_EQ(other_.Wrong(OpKind::kAllReduce, kOtherCount), 0u);
+}
+
+// Windows outlive the controller; the next one finds the period again.
+TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  Apply(kObjects);
+  Work(6 * kNsPerSec);
+  control_->Kill();
+  Work(kNsPerSec);
+  control_->Restart();
+  Work(7 * kNsPerSec);
+  const Pace in_windows = Work(4 * kNsPerSec);
+  EXPECT_LT(in_windows.rate_beside(), 0.2 * in_windows.rate_alone());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SimTimeWindows, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace mccs

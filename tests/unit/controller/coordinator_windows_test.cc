@@ -1,0 +1,240 @@
+// When the coordinator lets communicators send that wait for a favoured one, told on each host's
+// own clock.
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/controller/coordinator_fixture.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kPeriodNs = 200 * kNsPerMs;
+constexpr int64_t kBusyNs = 50 * kNsPerMs;
+constexpr uint64_t kFavoured = 1, kOther = 2;
+
+// Communicator 1 of the favoured tenant a and 2 of b, both on h0 and h1, whose clocks show 5 s and
+// 9 s more than the controller's.
+class CoordinatorWindowsTest : public CoordinatorTest {
+ protected:
+  CoordinatorWindowsTest() {
+    Say(kFirst, Registration(MakeHost("h0")));
+    Say(kSecond, Registration(MakeHost("h1")));
+    for (const auto& [id, tenant] : {std::pair{kFavoured, "uid 1"}, std::pair{kOther, "uid 2"}}) {
+      agent::Announce announce = MakeAnnounce(id, {"h0", "h1"});
+      announce.set_tenant(tenant);
+      Say(kFirst, Announcement(announce));
+    }
+  }
+
+  static int64_t OffsetOf(AgentKey agent) { return (agent == kSecond ? 9 : 5) * kNsPerSec; }
+
+  std::vector<Outgoing> ApplyPolicy(const std::string& policy) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(
+        After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1),
+                            TenantDocument("b", 2), PolicyDocument("p", policy)}))));
+    return coordinator_.TakeOutbox();
+  }
+  std::vector<Outgoing> ApplyWindows() {
+    return ApplyPolicy("  policy: time_windows\n  parameters: {favoured: [a]}\n");
+  }
+
+  // A round trip of heartbeats, 1 ms each way. What else the coordinator sends is kept in heard_.
+  void CompareClock(AgentKey agent) {
+    agent::FromAgent beat = Beat();
+    beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
+    const std::vector<Outgoing> out = Say(agent, beat);
+    ASSERT_TRUE(out.at(0).message->has_heartbeat());
+    const int64_t sent = out[0].message->heartbeat().sent_ns();
+    clock_.now += kNsPerMs;
+    beat.mutable_heartbeat()->set_heard_sent_ns(sent);
+    beat.mutable_heartbeat()->set_heard_ns(clock_.now + OffsetOf(agent));
+    beat.mutable_heartbeat()->set_sent_ns(clock_.now + OffsetOf(agent));
+    clock_.now += kNsPerMs;
+    Say(agent, beat);
+  }
+  void CompareClocks() {
+    CompareClock(kFirst);
+    CompareClock(kSecond);
+  }
+
+  // The favoured one has had `bursts` bursts, the last of which ended now.
+  agent::FromAgent ReportOf(AgentKey agent, int bursts, int64_t period_ns = kPeriodNs) {
+    agent::FromAgent message = Reporting(kFavoured, 2);
+    agent::Report* report = message.mutable_report();
+    report->set_measured_ns(clock_.now + OffsetOf(agent));
+    agent::Activity* activity = report->mutable_activity();
+    activity->set_begin_ns(clock_.now + OffsetOf(agent) - kBusyNs - (bursts - 1) * period_ns);
+    for (int burst = 0; burst < bursts; ++burst) {
+      if (burst > 0) activity->add_span_ns(static_cast<uint64_t>(period_ns - kBusyNs));
+      activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
+    }
+    return message;
+  }
+
+  // Of the communicator that waits; by host. No windows: it may send at any time.
+  using Told = std::map<AgentKey, std::optional<PlannedWindows>>;
+  static Told WindowsIn(const std::vector<Outgoing>& out) {
+    Told told;
+    for (const Outgoing& each : out) {
+      if (!each.message || !each.message->has_pace()) continue;
+      EXPECT_EQ(each.message->pace().comm_id(), kOther);
+      const agent::Pace& pace = each.message->pace();
+      std::optional<PlannedWindows>& windows = told[each.to];
+      if (!pace.has_windows()) continue;
+      windows = {.period_ns = pace.windows().period_ns(),
+                 .origin = pace.windows().origin_ns(),
+                 .open_ns = pace.windows().open_ns()};
+    }
+    return told;
+  }
+  // The policy is in force, and windows are told.
+  Told Begin() {
+    CompareClocks();
+    ApplyWindows();
+    return WindowsIn(Say(kFirst, ReportOf(kFirst, 10)));
+  }
+};
+
+TEST_F(CoordinatorWindowsTest, WhoWaitsSendsInThePausesOfTheFavouredByEachHostsClock) {
+  const Told told = Begin();
+  ASSERT_EQ(told.size(), 2u);
+  for (const AgentKey agent : {kFirst, kSecond}) {
+    ASSERT_TRUE(told.at(agent).has_value());
+    const PlannedWindows& windows = *told.at(agent);
+    EXPECT_EQ(windows.period_ns, kPeriodNs);
+    // A burst has just ended. Clocks are known to 1 ms each.
+    const int64_t origin = windows.origin - OffsetOf(agent);
+    EXPECT_NEAR(static_cast<double>(origin - clock_.now), 2.1 * kNsPerMs, 0.2 * kNsPerMs);
+    EXPECT_THAT(
+        coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
+        testing::HasSubstr("of each 200 ms, in the pauses of communicator 0000000000000001"));
+    EXPECT_GT(windows.open_ns, 130 * kNsPerMs);
+    EXPECT_LT(windows.open_ns, kPeriodNs - kBusyNs - 5 * kNsPerMs);
+  }
+}
+
+TEST_F(CoordinatorWindowsTest, WindowsAreToldAgainWhenTheyAreWrongOrOldAndNotBefore) {
+  Begin();
+  clock_.now += 4 * kPeriodNs;
+  EXPECT_TRUE(WindowsIn(Say(kFirst, ReportOf(kFirst, 14))).empty()) << "as they were";
+  clock_.now += 4 * kPeriodNs + 20 * kNsPerMs;
+  EXPECT_EQ(WindowsIn(Say(kFirst, ReportOf(kFirst, 18))).size(), 2u) << "20 ms later than told";
+  int times = 0;
+  for (int i = 0; i < 100; ++i) {
+    const MonotonicNs next = clock_.now + kPeriodNs;
+    if (i % 5 == 0) CompareClocks();
+    clock_.now = next;
+    times += WindowsIn(Say(kFirst, ReportOf(kFirst, 18))).empty() ? 0 : 1;
+  }
+  EXPECT_EQ(times, 2) << "in 20 s";
+}
+
+TEST_F(CoordinatorWindowsTest, AJobThatEndsIsWaitedForNoMore) {
+  Begin();
+  const Told lifted = {{kFirst, std::nullopt}, {kSecond, std::nullopt}};
+  EXPECT_EQ(WindowsIn(Say(kFirst, Ending(kFavoured))), lifted);
+  EXPECT_THAT(coordinator_.windows().Describe(FormatCommId(CommId(kOther))),
+              testing::HasSubstr("at any time; communicator 0000000000000001: nothing is known"));
+  EXPECT_TRUE(WindowsIn(Tick()).empty());
+}
+
+TEST_F(CoordinatorWindowsTest, AJobOfWhichNothingIsHeardIsWaitedForNoMore) {
+  Begin();
+  clock_.now += 2 * kPeriodNs + WindowKeeper::kPatienceNs - kNsPerMs;
+  Say(kFirst, Beat());
+  Say(kSecond, Beat());
+  EXPECT_TRUE(WindowsIn(Tick()).empty());
+  clock_.now += 2 * kNsPerMs;
+  const Told told = WindowsIn(Tick());
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_FALSE(told.at(kFirst).has_value());
+  EXPECT_FALSE(told.at(kSecond).has_value());
+}
+
+TEST_F(CoordinatorWindowsTest, AJobThatBecomesIrregularIsWaitedForNoMore) {
+  Begin();
+  agent::FromAgent message = ReportOf(kFirst, 4);
+  agent::Activity* activity = message.mutable_report()->mutable_activity();
+  for (const int pause_ms : {20, 330, 10, 90, 260}) {
+    activity->add_span_ns(static_cast<uint64_t>(pause_ms * kNsPerMs));
+    activity->add_span_ns(static_cast<uint64_t>(kBusyNs));
+    clock_.now += pause_ms * kNsPerMs + kBusyNs;
+  }
+  const Told told = WindowsIn(Say(kFirst, message));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_FALSE(told.at(kFirst).has_value());
+}
+
+TEST_F(CoordinatorWindowsTest, WhereAClockIsNotKnownThereAreNoWindows) {
+  ApplyWindows();
+  CompareClock(kFirst);
+  EXPECT_TRUE(WindowsIn(Say(kFirst, ReportOf(kFirst, 10))).empty());
+  CompareClock(kSecond);
+  EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
+}
+
+// Until its clock is known again nobody of the communicator waits.
+TEST_F(CoordinatorWindowsTest, AHostThatComesBackHasItsClockComparedAnew) {
+  Begin();
+  EXPECT_EQ(WindowsIn(Say(kThird, Registration(MakeHost("h1")))), (Told{{kThird, std::nullopt}}));
+  EXPECT_EQ(WindowsIn(Tick()), (Told{{kFirst, std::nullopt}, {kThird, std::nullopt}}));
+  CompareClock(kThird);
+  EXPECT_EQ(WindowsIn(Tick()).size(), 2u);
+}
+
+TEST_F(CoordinatorWindowsTest, AnotherPolicyTakesThemAway) {
+  Begin();
+  const Told told = WindowsIn(ApplyPolicy("  policy: fair_flow\n"));
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_FALSE(told.at(kSecond).has_value());
+}
+
+TEST_F(CoordinatorWindowsTest, OfTheHostsTheOneCountsWhoseRanksCameLast) {
+  CompareClocks();
+  ApplyWindows();
+  // h0's ranks have called 100 ms before h1's each time.
+  agent::FromAgent early = ReportOf(kFirst, 10);
+  agent::Activity* activity = early.mutable_report()->mutable_activity();
+  activity->set_begin_ns(activity->begin_ns() - 100 * kNsPerMs);
+  for (int i = 0; i < activity->span_ns_size(); ++i) {
+    const uint64_t shift = 100 * kNsPerMs;
+    activity->set_span_ns(i,
+                          i % 2 == 0 ? activity->span_ns(i) + shift : activity->span_ns(i) - shift);
+  }
+  const Told narrow = WindowsIn(Say(kFirst, early));
+  ASSERT_EQ(narrow.size(), 2u);
+  EXPECT_LT(narrow.at(kFirst)->open_ns, 50 * kNsPerMs);
+  const Told wide = WindowsIn(Say(kSecond, ReportOf(kSecond, 10)));
+  ASSERT_EQ(wide.size(), 2u);
+  EXPECT_GT(wide.at(kFirst)->open_ns, 130 * kNsPerMs);
+  EXPECT_TRUE(WindowsIn(Say(kFirst, early)).empty()) << "it is not the one";
+}
+
+TEST_F(CoordinatorWindowsTest, WhoHasNoRanksOfTheFavouredHasNoSayInIt) {
+  CompareClocks();
+  ApplyWindows();
+  Say(kThird, Registration(MakeHost("h2")));
+  CompareClock(kThird);
+  EXPECT_TRUE(WindowsIn(Say(kThird, ReportOf(kThird, 10))).empty());
+  EXPECT_EQ(WindowsIn(Say(kFirst, ReportOf(kFirst, 10))).size(), 2u);
+}
+
+TEST_F(CoordinatorWindowsTest, TimesThatCannotBeAreNotTaken) {
+  Begin();
+  for (const int64_t begin : {INT64_MAX, INT64_MIN}) {
+    agent::FromAgent message = ReportOf(kFirst, 10);
+    message.mutable_report()->mutable_activity()->set_begin_ns(begin);
+    EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+  }
+  agent::FromAgent message = ReportOf(kFirst, 10);
+  message.mutable_report()->mutable_activity()->set_span_ns(4, UINT64_MAX);
+  EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+  message = ReportOf(kFirst, 10);
+  message.mutable_report()->set_measured_ns(INT64_MIN);
+  EXPECT_TRUE(WindowsIn(Say(kFirst, message)).empty());
+}
+
+}  // namespace
+}  // namespace mccs

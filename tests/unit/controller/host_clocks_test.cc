@@ -1,0 +1,113 @@
+#include "controller/host_clocks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "service/agent/clock_echo.h"
+
+namespace mccs {
+namespace {
+
+constexpr MonotonicNs kStart = 50 * kNsPerSec;
+
+TEST(HostClocks, ATripSaysHowFarTheClocksAreApartGiveOrTakeHalfOfIt) {
+  HostClocks clocks;
+  EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
+  // The host's clock shows 7 s more; 1 ms each way, and 400 ms in which the answer rested there.
+  ASSERT_TRUE(clocks.Hear("h0", {.sent = kStart,
+                                 .heard = kStart + 7 * kNsPerSec + kNsPerMs,
+                                 .answered = kStart + 7 * kNsPerSec + 401 * kNsPerMs,
+                                 .came = kStart + 402 * kNsPerMs}));
+  const auto reading = clocks.Read("h0", kStart + 402 * kNsPerMs);
+  ASSERT_TRUE(reading.has_value());
+  EXPECT_EQ(reading->offset_ns, 7 * kNsPerSec);
+  EXPECT_GE(reading->error_ns, kNsPerMs);
+  EXPECT_LT(reading->error_ns, kNsPerMs + kNsPerMs / 10);
+  EXPECT_EQ(reading->OnController(reading->OnHost(123)), 123);
+  clocks.Forget("h0");
+  EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
+}
+
+TEST(HostClocks, TheShortTripCountsAndGrowsOld) {
+  HostClocks clocks;
+  const auto hear = [&](MonotonicNs at, int64_t there_ns, int64_t back_ns) {
+    clocks.Hear("h0", {.sent = at,
+                       .heard = at + there_ns,
+                       .answered = at + there_ns,
+                       .came = at + there_ns + back_ns});
+  };
+  hear(kStart, 50 * kNsPerUs, 50 * kNsPerUs);
+  hear(kStart + kNsPerSec, 20 * kNsPerMs, 0);
+  EXPECT_EQ(clocks.Read("h0", kStart + kNsPerSec)->offset_ns, 0);
+  EXPECT_LT(clocks.Read("h0", kStart + kNsPerSec)->error_ns, 200 * kNsPerUs);
+  // 600 s later the clocks may be 60 ms further apart, which the newer trip knows better.
+  hear(kStart + 600 * kNsPerSec, 20 * kNsPerMs, 0);
+  EXPECT_EQ(clocks.Read("h0", kStart + 601 * kNsPerSec)->offset_ns, 10 * kNsPerMs);
+}
+
+TEST(HostClocks, WhatCannotBeIsNotKept) {
+  HostClocks clocks;
+  constexpr MonotonicNs kMost = std::numeric_limits<MonotonicNs>::max();
+  constexpr MonotonicNs kLeast = std::numeric_limits<MonotonicNs>::min();
+  EXPECT_FALSE(clocks.Hear("h0", {.sent = kStart, .heard = 1, .answered = 1, .came = kStart - 1}));
+  EXPECT_FALSE(clocks.Hear("h0", {.sent = kStart, .heard = 5, .answered = 4, .came = kStart + 1}));
+  EXPECT_FALSE(clocks.Hear(
+      "h0", {.sent = kStart, .heard = 1, .answered = 1 + kNsPerSec, .came = kStart + kNsPerMs}));
+  for (const MonotonicNs wrong : {kMost, kLeast, MonotonicNs{0}}) {
+    EXPECT_FALSE(clocks.Hear("h0", {.sent = wrong, .heard = 1, .answered = 2, .came = kStart}));
+    EXPECT_FALSE(clocks.Hear("h0", {.sent = 1, .heard = wrong, .answered = 2, .came = kStart}));
+    EXPECT_FALSE(clocks.Hear("h0", {.sent = 1, .heard = 1, .answered = wrong, .came = kStart}));
+  }
+  EXPECT_FALSE(clocks.Read("h0", kStart).has_value());
+}
+
+// Heartbeats of an agent over a day, with clocks that drift against each other and ways that take
+// differently long in the two directions, mostly short and sometimes very long.
+TEST(HostClocks, TheTruthIsWithinTheErrorThatItTells) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const double drift = (static_cast<double>(random() % 181) - 90) * 1e-6;
+    const auto base = static_cast<int64_t>(random() % (1'000'000 * uint64_t{kNsPerSec}));
+    const auto on_host = [&](MonotonicNs time) {
+      return base + time + std::llround(drift * static_cast<double>(time));
+    };
+    const auto delay = [&] {
+      const int64_t some = 30 * kNsPerUs + static_cast<int64_t>(random() % (300 * kNsPerUs));
+      return random() % 10 == 0 ? some + static_cast<int64_t>(random() % (200 * kNsPerMs)) : some;
+    };
+    HostClocks clocks;
+    ClockEcho echo;
+    MonotonicNs now = kStart;
+    int wide = 0;
+    for (int beat = 0; beat < 2000; ++beat) {
+      now += kNsPerSec + static_cast<int64_t>(random() % kNsPerSec);
+      const agent::Heartbeat up = echo.Beat(on_host(now));
+      now += delay();
+      if (up.heard_sent_ns() != 0) {
+        EXPECT_TRUE(clocks.Hear("h0", {.sent = up.heard_sent_ns(),
+                                       .heard = up.heard_ns(),
+                                       .answered = up.sent_ns(),
+                                       .came = now}));
+      }
+      agent::Heartbeat down;
+      down.set_sent_ns(now);
+      if (const auto reading = clocks.Read("h0", now)) {
+        ASSERT_LE(std::abs(reading->OnHost(now) - on_host(now)), reading->error_ns);
+        wide += reading->error_ns > 3 * kNsPerMs ? 1 : 0;
+      } else {
+        EXPECT_EQ(beat, 0);
+      }
+      now += delay();
+      echo.Heard(down, on_host(now));
+    }
+    EXPECT_LT(wide, 20) << "of 2000";
+  }
+}
+
+}  // namespace
+}  // namespace mccs

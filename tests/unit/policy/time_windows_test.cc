@@ -1,0 +1,123 @@
+#include "controller/policy/time_windows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/policy/clusters.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+int64_t Ms(double ms) { return static_cast<int64_t>(ms * kNsPerMs); }
+
+// Two racks of two hosts, two spines.
+class WhoWaitsTest : public testing::Test {
+ protected:
+  WhoWaitsTest() : view_(ViewOf(RoutedLeafSpine({.racks = 2, .hosts_per_rack = 2, .spines = 2}))) {}
+
+  // All its lanes leave from ports of one spine; −1: from ports of the system's choice.
+  void Start(const std::string& tenant, const std::vector<std::string>& hosts, int spine) {
+    CommunicatorView& job = AddCommunicator(&view_, view_.communicators.size() + 1, tenant, hosts);
+    job.owner.name = tenant;
+    uint32_t port = 61000 + 2000 * static_cast<uint32_t>(spine);
+    for (size_t h = 0; h < hosts.size() && spine >= 0; ++h)
+      job.strategy.mutable_channels(0)->add_source_ports(port++);
+  }
+
+  // All under one Policy that favours tenant a.
+  std::vector<WaitRule> Decide() {
+    return WhoWaits(view_, Fabrics(view_), std::vector(view_.communicators.size(), &favoured_));
+  }
+
+  const std::vector<std::string> favoured_ = {"a"};
+  ClusterView view_;
+};
+
+TEST_F(WhoWaitsTest, WhoSharesALinkWithTheFavouredWaits) {
+  Start("a", {"h0", "h2"}, 0);
+  Start("b", {"h1", "h3"}, 0);
+  Start("b", {"h1", "h3"}, 1);  // over the other spine
+  Start("b", {"h0", "h1"}, 0);  // out of h0's NIC
+  Start("b", {"h1"}, -1);       // no network
+  Start("a", {"h1", "h3"}, 0);
+  EXPECT_THAT(Decide(), ElementsAre(WaitRule{CommId(2), {CommId(1), CommId(6)}, {"h1", "h3"}},
+                                    WaitRule{CommId(3), {CommId(6)}, {"h1", "h3"}},
+                                    WaitRule{CommId(4), {CommId(1), CommId(6)}, {"h0", "h1"}}));
+}
+
+TEST_F(WhoWaitsTest, WhereAPathIsNotKnownItMayBeAny) {
+  Start("a", {"h0", "h2"}, 0);
+  Start("b", {"h1", "h3"}, -1);
+  Start("b", {"h1", "elsewhere"}, -1);
+  EXPECT_EQ(Decide().size(), 2u);
+}
+
+TEST_F(WhoWaitsTest, WhoIsUnderAnotherPolicyWaitsForNobody) {
+  Start("a", {"h0", "h2"}, 0);
+  Start("b", {"h1", "h3"}, 0);
+  EXPECT_THAT(WhoWaits(view_, Fabrics(view_), {&favoured_, nullptr}), IsEmpty());
+  EXPECT_EQ(WhoWaits(view_, Fabrics(view_), {nullptr, &favoured_}).size(), 1u);
+}
+
+constexpr Period kPeriod = {.period_ns = 200 * kNsPerMs,
+                            .busy_ns = 50 * kNsPerMs,
+                            .onset = 7 * kNsPerSec,
+                            .error_ns = 2 * kNsPerMs};
+
+TEST(TimeWindows, AreInThePausesAndLeaveRoomBeforeTheNextBurst) {
+  const auto windows = WindowsBetween(kPeriod, Ms(1));
+  ASSERT_TRUE(windows.ok()) << windows.status();
+  EXPECT_EQ(windows->period_ns, kPeriod.period_ns);
+  EXPECT_EQ(windows->origin, kPeriod.onset + Ms(51));
+  // A clock that is wrong, what is irregular, what is on the way, and what is not told anew.
+  EXPECT_EQ(windows->open_ns, Ms(150 - 2 * 1 - 2 - 2 - 2.5));
+}
+
+TEST(TimeWindows, WhereLittleWouldBeLeftThereAreNone) {
+  Period busy = kPeriod;
+  busy.busy_ns = Ms(180);
+  EXPECT_THAT(std::string(WindowsBetween(busy, Ms(1)).status().message()),
+              HasSubstr("of each 200 ms it communicates 180 ms"));
+  EXPECT_FALSE(WindowsBetween(kPeriod, Ms(80)).ok()) << "a clock that is not known well";
+  Period irregular = kPeriod;
+  irregular.error_ns = Ms(130);
+  EXPECT_FALSE(WindowsBetween(irregular, Ms(1)).ok());
+}
+
+TEST(TimeWindows, AreToldAnewWhenTheirEdgesHaveGoneAway) {
+  const PlannedWindows told = {.period_ns = Ms(200), .origin = Ms(1000), .open_ns = Ms(120)};
+  const MonotonicNs now = Ms(90'000);
+  const auto same = [&](PlannedWindows fresh) {
+    return IsNearlyTheSame(told, fresh, now, kNsPerSec);
+  };
+  PlannedWindows fresh = told;
+  EXPECT_TRUE(same(fresh));
+  fresh.origin += 50 * Ms(200) + Ms(2);
+  EXPECT_TRUE(same(fresh));
+  fresh.origin -= Ms(4);
+  EXPECT_TRUE(same(fresh));
+  fresh.origin -= Ms(2);
+  EXPECT_FALSE(same(fresh));
+  fresh = told;
+  fresh.open_ns -= Ms(6);
+  EXPECT_FALSE(same(fresh));
+  // Now where they were, and in a second somewhere else.
+  fresh = {.period_ns = Ms(202), .origin = now, .open_ns = Ms(120)};
+  EXPECT_FALSE(same(fresh));
+  fresh.period_ns = Ms(200.3);
+  EXPECT_TRUE(same(fresh));
+  // After a second they meet again.
+  fresh = {.period_ns = Ms(250), .origin = now, .open_ns = Ms(120)};
+  EXPECT_FALSE(same(fresh));
+}
+
+}  // namespace
+}  // namespace mccs
