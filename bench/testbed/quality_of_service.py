@@ -24,16 +24,20 @@ SETTLE_S = 12
 
 
 def arms(options):
-    priority = {"favoured": ["a"], "reserved_links": RESERVED}
-    return {"ECMP": [ordered_by_chance(seed) for seed in range(1, options.few_seeds + 1)],
-            "FFA": [{"policy": "fair_flow"}],
-            "PFA": [{"policy": "priority_flow", "parameters": priority}],
-            "PFA + TS": [{"policy": "time_windows", "parameters": {**priority, "windows_for": ["b"]}}]}
+    """By name: runs, each with its policies by their names."""
+    priority = {"policy": "priority_flow", "parameters": {"favoured": ["a"], "reserved_links": RESERVED}}
+    after_b = {"policy": "time_windows", "parameters": {"favoured": ["b"]}, "for": {"tenants": ["b", "c"]}}
+    return {"ECMP": [{"testbed": ordered_by_chance(seed)} for seed in range(1, options.few_seeds + 1)],
+            "FFA": [{"testbed": {"policy": "fair_flow"}}],
+            "PFA": [{"testbed": priority}],
+            "PFA + TS": [{"testbed": priority, "after-b": after_b}],
+            "TS": [{"testbed": {"policy": "time_windows", "parameters": {"favoured": ["a"]}}}]}
 
 
-def measure(fabric, policy, seconds):
+def measure(fabric, policies, seconds):
     """Seconds of a step, by job; all are at work all the time."""
-    fabric.apply(policy)
+    for name, spec in policies.items():
+        fabric.apply(spec, name)
     running = {name: fabric.training(*job) for name, job in JOBS.items()}
     try:
         time.sleep(SETTLE_S)
@@ -42,6 +46,8 @@ def measure(fabric, policy, seconds):
         ended = time.monotonic()
     finally:
         said = dict(zip(running, end(running.values())))
+        for name in policies:
+            fabric.control("delete", "policy", name)
     steps = {name: [took for when, took in steps_of(lines) if begun + took <= when <= ended]
              for name, lines in said.items()}
     for name, of_job in steps.items():
@@ -54,10 +60,10 @@ def run(fabric, options, tell):
     for tenant in TENANTS:
         fabric.apply_object(tenant)
     results = {}
-    for arm, policies in arms(options).items():
+    for arm, runs in arms(options).items():
         results[arm] = []
-        for policy in policies:
-            results[arm].append(measure(fabric, policy, options.seconds))
+        for policies in runs:
+            results[arm].append(measure(fabric, policies, options.seconds))
             tell(f"{arm}: " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in results[arm][-1].items()))
     means = {arm: {name: statistics.fmean(run[name] for run in runs) for name in JOBS} for arm, runs in results.items()}
     ratios = {arm: {name: mean[name] / means["FFA"][name] for name in JOBS} for arm, mean in means.items()}
@@ -68,7 +74,9 @@ def text(figures):
     figure, = figures
     lines = ["arm        time of a step over that under FFA (paper)                 ms of a step"]
     for arm, ratios in figure["over_fair"].items():
-        shown = "  ".join(f"{name} {ratio:.2f} ({figure['paper'][arm][name]:.2f})" for name, ratio in ratios.items())
+        paper = figure["paper"].get(arm, {})
+        shown = "  ".join(f"{name} {ratio:.2f} ({paper[name]:.2f})" if paper else f"{name} {ratio:.2f}"
+                          for name, ratio in ratios.items())
         ms = "  ".join(f"{name} {1e3 * took:6.0f}" for name, took in figure["mean_seconds"][arm].items())
         lines.append(f"{arm:<10} {shown:<55} {ms}")
     return "\n".join(lines)
@@ -77,12 +85,13 @@ def text(figures):
 def draw(figures, pyplot):
     figure, = figures
     chart, axis = pyplot.subplots(figsize=(7, 4))
-    width = 0.2
+    width = 0.8 / len(figure["over_fair"])
     for i, (arm, ratios) in enumerate(figure["over_fair"].items()):
-        at = [j + (i - 1.5) * width for j in range(len(ratios))]
+        at = [j + (i + 0.5) * width - 0.4 for j in range(len(ratios))]
         axis.bar(at, list(ratios.values()), width, label=arm)
-        axis.plot(at, [figure["paper"][arm][name] for name in ratios], "k_", markersize=12,
-                  label="published" if i == 0 else None)
+        if arm in figure["paper"]:
+            axis.plot(at, [figure["paper"][arm][name] for name in ratios], "k_", markersize=12,
+                      label="published" if i == 0 else None)
     axis.set(xticks=range(len(JOBS)), xticklabels=[f"job {name}" for name in JOBS], ylabel="time of a step over that under FFA",
              title="S3: who is favoured, and who pays")
     axis.axhline(1, color="grey", linewidth=0.5)
