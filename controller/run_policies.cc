@@ -73,6 +73,10 @@ class Run {
     return subject.policy != nullptr ? PolicyOf(*subject.policy).parameters : none;
   }
 
+  static int ChannelsPerNic(const Subject& subject) {
+    return static_cast<int>(ParametersOf(subject).channels_per_nic.value_or(1));
+  }
+
   // The Policy's, else those that the fabric's operator has for lanes.
   RingPortOptions PortsOf(const Subject& subject) const {
     const PolicyParameters& parameters = ParametersOf(subject);
@@ -91,10 +95,13 @@ class Run {
   void DecideRing(size_t i, const std::string& origin) {
     const Subject& subject = subjects_[i];
     taken_.GiveBack(*subject.communicator);
-    results_[i] = PolicyName(subject) == kRankOrderName
-                      ? RankOrder(fabrics_, *subject.communicator, PortsOf(subject), &taken_)
-                      : LocalityRing(view_, fabrics_, *subject.communicator,
-                                     {PortsOf(subject), ParametersOf(subject).order}, &taken_);
+    results_[i] =
+        PolicyName(subject) == kRankOrderName
+            ? RankOrder(fabrics_, *subject.communicator, PortsOf(subject), &taken_,
+                        ChannelsPerNic(subject))
+            : LocalityRing(view_, fabrics_, *subject.communicator,
+                           {PortsOf(subject), ParametersOf(subject).order, ChannelsPerNic(subject)},
+                           &taken_);
     if (results_[i].ok()) {
       results_[i]->set_origin(origin);
     } else {
@@ -124,6 +131,7 @@ class Run {
         UnderReservations(std::move(options.flows), subject.communicator->owner.name, reservations);
     options.order = parameters.order;
     options.origin = OriginOf(subject);
+    options.channels_per_nic = ChannelsPerNic(subject);
     return options;
   }
 

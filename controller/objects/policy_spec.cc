@@ -28,6 +28,7 @@ constexpr NameList kNameLists[] = {
 };
 constexpr char kSourcePorts[] = "source_ports";
 constexpr char kPortSeed[] = "port_seed";
+constexpr char kChannelsPerNic[] = "channels_per_nic";
 
 // Which policy knows which parameters; those in `needed` must be there.
 struct KnownPolicy {
@@ -38,16 +39,16 @@ struct KnownPolicy {
 
 const std::vector<KnownPolicy>& KnownPolicies() {
   static const auto& known = *new std::vector<KnownPolicy>{
-      {"locality_ring", {kSourcePorts, kPortSeed, "order"}, {}},
-      {"rank_order", {kSourcePorts, kPortSeed}, {}},
-      {"fair_flow", {kSourcePorts, "order", "avoid_links"}, {}},
+      {"locality_ring", {kSourcePorts, kPortSeed, kChannelsPerNic, "order"}, {}},
+      {"rank_order", {kSourcePorts, kPortSeed, kChannelsPerNic}, {}},
+      {"fair_flow", {kSourcePorts, kChannelsPerNic, "order", "avoid_links"}, {}},
       {"priority_flow",
-       {kSourcePorts, "order", "avoid_links", "favoured", "reserved_links"},
+       {kSourcePorts, kChannelsPerNic, "order", "avoid_links", "favoured", "reserved_links"},
        {"favoured"}},
       {"time_windows",
-       {kSourcePorts, "order", "avoid_links", "favoured", "reserved_links"},
+       {kSourcePorts, kChannelsPerNic, "order", "avoid_links", "favoured", "reserved_links"},
        {"favoured"}},
-      {"shares", {}, {}},
+      {"shares", {kChannelsPerNic}, {}},
   };
   return known;
 }
@@ -86,12 +87,9 @@ std::optional<SourcePortLimits> ReadSourcePorts(YamlReader* parameters) {
 
 // `key` stands there and `known` has no such parameter.
 void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReader* yaml) {
-  const std::string remedy =
-      known.parameters.empty()
-          ? "choose another policy"
-          : absl::StrCat("use what it knows: ", absl::StrJoin(known.parameters, ", "));
-  yaml->Refuse(
-      key, absl::StrCat("policy ", known.name, " knows no '", key, "'; take it away, or ", remedy));
+  yaml->Refuse(key, absl::StrCat("policy ", known.name, " knows no '", key,
+                                 "'; take it away, or use what it knows: ",
+                                 absl::StrJoin(known.parameters, ", ")));
 }
 
 PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
@@ -100,12 +98,19 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   uint64_t seed = 0;
   yaml.Field(kPortSeed, &seed);
   if (yaml.Has(kPortSeed)) parameters.port_seed = seed;
+  uint32_t channels = 1;
+  yaml.Field(kChannelsPerNic, &channels);
+  if (yaml.Has(kChannelsPerNic)) parameters.channels_per_nic = channels;
+  if (channels < 1 || channels > kMostChannelsPerNic) {
+    yaml.Refuse(kChannelsPerNic,
+                absl::StrCat(channels, " is out of range; 1 to ", kMostChannelsPerNic, " are"));
+  }
   for (const NameList& list : kNameLists) {
     parameters.*list.names = ReadUniqueList(&yaml, list.key);
   }
   const KnownPolicy* known = FindPolicy(policy);
   if (known == nullptr) return parameters;  // Told already.
-  std::vector<std::string> keys = {kSourcePorts, kPortSeed};
+  std::vector<std::string> keys = {kSourcePorts, kPortSeed, kChannelsPerNic};
   for (const NameList& list : kNameLists) keys.push_back(list.key);
   for (const std::string& key : keys) {
     if (yaml.Has(key) && !Contains(known->parameters, key)) RefuseParameter(*known, key, &yaml);
@@ -201,6 +206,8 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     }
     if (spec.parameters.port_seed)
       *out << YAML::Key << kPortSeed << YAML::Value << *spec.parameters.port_seed;
+    if (spec.parameters.channels_per_nic)
+      *out << YAML::Key << kChannelsPerNic << YAML::Value << *spec.parameters.channels_per_nic;
     for (const NameList& names : kNameLists) list(names.key, spec.parameters.*names.names);
     *out << YAML::EndMap;
   }

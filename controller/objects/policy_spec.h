@@ -50,11 +50,15 @@ struct SourcePortLimits {
   friend bool operator==(const SourcePortLimits&, const SourcePortLimits&) = default;
 };
 
+inline constexpr uint32_t kMostChannelsPerNic = 8;
+
 // Of all policies; each knows some of them (see PolicyParameterNames).
 struct PolicyParameters {
   std::optional<SourcePortLimits> source_ports;  // of its lanes, both ends included
   // Draw the ports at random, with this seed, whatever other lanes have.
   std::optional<uint64_t> port_seed;
+  // Of its rings: 1 … kMostChannelsPerNic, one if it does not say.
+  std::optional<uint32_t> channels_per_nic;
   std::vector<std::string> order;           // hosts: the ring takes these first, in this order
   std::vector<std::string> avoid_links;     // no flow is placed there while there is another path
   std::vector<std::string> reserved_links;  // for the favoured tenants alone

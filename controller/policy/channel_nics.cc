@@ -26,9 +26,9 @@ bool IsIpv6(const LaneNic& nic) { return nic.address.find(':') != std::string::n
 }  // namespace
 
 ChannelNics ChooseNics(const CommunicatorView& communicator,
-                       std::span<const FabricHost* const> hosts) {
+                       std::span<const FabricHost* const> hosts, int per_nic) {
   std::vector<std::vector<LaneNic>> near;
-  size_t channels = communicator.strategy.channels_size();
+  size_t channels = 0;
   for (size_t h = 0; h < hosts.size(); ++h) {
     if (hosts[h] == nullptr || hosts[h]->nics.empty()) return {};
     const bool known = h < communicator.gpus.size();
@@ -36,7 +36,7 @@ ChannelNics ChooseNics(const CommunicatorView& communicator,
         NearNics(*hosts[h], known ? std::span<const int>(communicator.gpus[h]) : std::span<int>()));
     channels = std::max(channels, near.back().size());
   }
-  channels = std::min<size_t>(channels, kMaxChannelsOfStrategy);
+  channels = std::min<size_t>(channels * per_nic, kMaxChannelsOfStrategy);
   ChannelNics nics(channels);
   for (size_t c = 0; c < channels; ++c) {
     for (const std::vector<LaneNic>& of_host : near) {

@@ -18,13 +18,14 @@ using ChannelNics = std::vector<std::vector<LaneNic>>;
 
 // On each host the NICs that are near the communicator's GPUs there, in the order of the GPUs, each
 // once (all of the host, if its GPUs are not known or none of them is near a NIC): channel c takes
-// the c-th of them, counted around. There are as many channels as the communicator has now, or as
-// many as the host with most such NICs has, if these are more.
+// the c-th of them, counted around. There are `per_nic` channels for each such NIC of the host with
+// most of them, whatever the communicator has now: jobs that share a NIC have as many flows there,
+// one as the other, and so as good a chance.
 // Empty: there is a host of which no NIC is known, or the addresses of a channel are of two
 // families. Then lanes use what the daemons use without being told.
 // `hosts` is by the same positions; null where no Topology has the host.
 ChannelNics ChooseNics(const CommunicatorView& communicator,
-                       std::span<const FabricHost* const> hosts);
+                       std::span<const FabricHost* const> hosts, int per_nic = 1);
 
 }  // namespace mccs
 

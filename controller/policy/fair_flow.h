@@ -20,6 +20,7 @@ struct FairFlowOptions {
   FlowOptions flows = {};
   std::vector<std::string> order = {};  // hosts that every ring takes first
   std::string origin = kFairFlowName;
+  int channels_per_nic = 1;
 };
 
 // Has `planner` place the lanes of `communicator`, of `view`, with those of others. Errors as

@@ -20,6 +20,7 @@ struct LocalityRingOptions {
   RingPortOptions ports = {};
   // Hosts that every ring takes first, in this order; the others follow in locality order.
   std::vector<std::string> order = {};
+  int channels_per_nic = 1;
 };
 
 inline constexpr char kLocalityRingName[] = "locality_ring";

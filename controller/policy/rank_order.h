@@ -17,7 +17,8 @@ inline constexpr char kRankOrderName[] = "rank_order";
 // As LocalityRing (controller/policy/locality_ring.h), but for the order.
 absl::StatusOr<strategy::Strategy> RankOrder(const Fabrics& fabrics,
                                              const CommunicatorView& subject,
-                                             const RingPortOptions& ports, SourcePorts* taken);
+                                             const RingPortOptions& ports, SourcePorts* taken,
+                                             int channels_per_nic = 1);
 
 }  // namespace mccs
 

@@ -7,12 +7,14 @@
 namespace mccs {
 
 strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
-                           std::span<const FabricHost* const> hosts, const std::string& origin) {
+                           std::span<const FabricHost* const> hosts, const std::string& origin,
+                           int channels_per_nic) {
   strategy::Strategy frame = communicator.strategy;
   frame.set_epoch(frame.epoch() + 1);
   frame.set_origin(origin);
   const bool alone = ring.size() < 2;
-  const ChannelNics nics = alone ? ChannelNics() : ChooseNics(communicator, hosts);
+  const ChannelNics nics =
+      alone ? ChannelNics() : ChooseNics(communicator, hosts, channels_per_nic);
   const int channels = nics.empty() ? frame.channels_size() : static_cast<int>(nics.size());
   frame.clear_channels();
   for (int c = 0; c < channels; ++c) {

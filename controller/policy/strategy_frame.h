@@ -16,7 +16,8 @@ namespace mccs {
 // A channel whose NICs are what its daemons use anyway names none. `hosts` is by position in
 // communicator.hosts; null where no Topology has the host.
 strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
-                           std::span<const FabricHost* const> hosts, const std::string& origin);
+                           std::span<const FabricHost* const> hosts, const std::string& origin,
+                           int channels_per_nic = 1);
 
 }  // namespace mccs
 

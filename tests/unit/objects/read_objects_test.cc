@@ -95,9 +95,10 @@ TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
                           "  parameters: {order: [h1, h0], port_seed: 18446744073709551615}\n"
                           "  for: {communicators: ['0000000000000001'], "
                           "sizes: {below: 1MiB}}\n"),
-           PolicyDocument("large",
-                          "  policy: fair_flow\n  parameters: {avoid_links: [x]}\n"
-                          "  for: {sizes: {from: 1000001}}\n"),
+           PolicyDocument(
+               "large",
+               "  policy: fair_flow\n  parameters: {avoid_links: [x], channels_per_nic: 2}\n"
+               "  for: {sizes: {from: 1000001}}\n"),
            TopologyDocument("testbed"),
        }) {
     const auto once = Read(text);
@@ -192,14 +193,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "time_windows, shares"},
         Refused{"foreign_parameter",
                 PolicyDocument("p", "  policy: shares\n  parameters: {order: [h0]}\n"),
-                "a.yaml:7:23: policy shares knows no 'order'; take it away, or choose another "
-                "policy"},
+                "a.yaml:7:23: policy shares knows no 'order'; take it away, or use what it "
+                "knows: channels_per_nic"},
         Refused{"foreign_favoured",
                 PolicyDocument("p",
                                "  policy: fair_flow\n  parameters: {favoured: [a], "
                                "source_ports: {first: 2000, last: 2001}}\n"),
                 "policy fair_flow knows no 'favoured'; take it away, or use what it knows: "
-                "source_ports, order, avoid_links"},
+                "source_ports, channels_per_nic, order, avoid_links"},
         Refused{"unknown_parameter",
                 PolicyDocument("p", "  policy: fair_flow\n  parameters: {avoid_link: [x]}\n"),
                 "unknown key 'avoid_link'; did you mean 'avoid_links'?"},

@@ -43,12 +43,28 @@ TEST_F(ChannelNicsTest, ThereAreAsManyChannelsAsNics) {
       ElementsAre(ElementsAre("10.0.0.1", "10.2.0.1"), ElementsAre("10.0.0.3", "10.2.0.3")));
 }
 
-TEST_F(ChannelNicsTest, MoreChannelsTakeTheNicsInTurn) {
-  CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0, 1}, 3);
-  communicator.gpus[1] = {3};
+TEST_F(ChannelNicsTest, AHostWithFewerNicsUsesThemInTurn) {
+  CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0, 1, 2});
+  communicator.gpus[1] = {3, 1};
   EXPECT_THAT(Choose(communicator),
-              ElementsAre(ElementsAre("10.0.0.0", "10.1.0.3"), ElementsAre("10.0.0.1", "10.1.0.3"),
-                          ElementsAre("10.0.0.0", "10.1.0.3")));
+              ElementsAre(ElementsAre("10.0.0.0", "10.1.0.3"), ElementsAre("10.0.0.1", "10.1.0.1"),
+                          ElementsAre("10.0.0.2", "10.1.0.3")));
+}
+
+TEST_F(ChannelNicsTest, ANicMayHaveSeveralChannels) {
+  const Fabrics fabrics(view_);
+  const CommunicatorView& communicator = AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {1, 2});
+  const ChannelNics nics = ChooseNics(communicator, HostsOf(fabrics, communicator), 2);
+  ASSERT_EQ(nics.size(), 4u);
+  EXPECT_EQ(nics[0], nics[2]);
+  EXPECT_EQ(nics[1], nics[3]);
+  EXPECT_FALSE(nics[0] == nics[1]);
+}
+
+// Else its flows would get twice what those of a job with one channel get.
+TEST_F(ChannelNicsTest, ANicHasOneChannelHoweverManyTheCommunicatorHad) {
+  EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {2}, 3)),
+              ElementsAre(ElementsAre("10.0.0.2", "10.1.0.2")));
 }
 
 TEST_F(ChannelNicsTest, WhoseGpusAreNotKnownMayHaveAllNics) {
