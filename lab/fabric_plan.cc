@@ -73,7 +73,6 @@ class Planner {
   }
 
   void AddNicAddresses() {
-    absl::flat_hash_map<uint32_t, std::string> owners;
     for (const Topology::Host& host : topology().hosts()) {
       for (size_t j = 0; j < host.nics.size(); ++j) {
         const Topology::Nic& nic = topology().nic(host.nics[j]);
@@ -94,7 +93,7 @@ class Planner {
           faults_.push_back(absl::StrCat(name, ": address ", nic.address, "; the lab itself needs ",
                                          AddressText(network), "/16"));
         }
-        const auto [owner, is_new] = owners.try_emplace(*address, name);
+        const auto [owner, is_new] = owners_.try_emplace(*address, name);
         if (!is_new) {
           faults_.push_back(
               absl::StrCat(name, " and ", owner->second, " both have ", AddressText(*address)));
@@ -108,13 +107,34 @@ class Planner {
     plan_.nodes.push_back({.kind = FabricNode::Kind::kManagement,
                            .name = kControllerName,
                            .address = AddressText(kManagementAddresses + 1)});
-    for (const Topology::Switch& at : topology().switches()) {
-      AddNode(FabricNode::Kind::kSwitch, at.name,
-              AddressText(kSwitchAddresses + static_cast<uint32_t>(plan_.nodes.size())));
-    }
+    for (const Topology::Switch& at : topology().switches())
+      AddNode(FabricNode::Kind::kSwitch, at.name, SwitchAddress(at));
     for (const Topology::Host& host : topology().hosts()) {
       AddNode(FabricNode::Kind::kHost, host.name, plan_.nic_addresses[host.nics.front().value()]);
     }
+  }
+
+  // The first one of the file, or one of the lab's.
+  std::string SwitchAddress(const Topology::Switch& at) {
+    const uint32_t generated = kSwitchAddresses + static_cast<uint32_t>(plan_.nodes.size());
+    const std::optional<uint32_t> address =
+        at.addresses.empty() ? generated : ParseAddress(at.addresses.front());
+    if (!address) {
+      faults_.push_back(absl::StrCat(at.name, ": address ", at.addresses.front(),
+                                     " is not IPv4, all that the lab has"));
+      return "";
+    }
+    if ((*address & kNetworkMask) == kManagementAddresses) {
+      faults_.push_back(absl::StrCat(at.name, ": address ", AddressText(*address),
+                                     "; the lab itself needs ", AddressText(kManagementAddresses),
+                                     "/16"));
+    }
+    const auto [owner, is_new] = owners_.try_emplace(*address, at.name);
+    if (!is_new) {
+      faults_.push_back(
+          absl::StrCat(at.name, " and ", owner->second, " both have ", AddressText(*address)));
+    }
+    return AddressText(*address);
   }
 
   void AddNode(FabricNode::Kind kind, const std::string& name, std::string address) {
@@ -154,6 +174,7 @@ class Planner {
   }
 
   FabricPlan plan_;
+  absl::flat_hash_map<uint32_t, std::string> owners_;  // of addresses
   std::vector<std::string> faults_;
 };
 

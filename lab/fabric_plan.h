@@ -7,8 +7,9 @@
 //   └──────────┘  └────────────────────────╪ m0 m1 … bridge0 │   management: unrated, apart
 //                                          └─────────────────┘
 //
-// Cables are not numbered: a NIC has its address alone (/32), a switch has one, which is the next
-// hop of all its neighbours and the source of its ICMP messages.
+// Cables are not numbered: a NIC has its address alone (/32), a switch has one, the first that the
+// topology names for it or one of the lab's, which is the next hop of all its neighbours and the
+// source of its ICMP messages.
 //
 // Pure.
 #ifndef MCCS_LAB_FABRIC_PLAN_H_

@@ -2,8 +2,10 @@
 #ifndef MCCS_TOPOLOGY_FIVE_TUPLE_H_
 #define MCCS_TOPOLOGY_FIVE_TUPLE_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace mccs {
@@ -19,10 +21,14 @@ struct FiveTuple {
   uint8_t protocol = kProtocolTcp;
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
+
+  friend auto operator<=>(const FiveTuple&, const FiveTuple&) = default;
 };
 
 // "10.0.0.1" as a number; nothing for what is no numeric IPv4 address.
 std::optional<uint32_t> ParseIpv4(std::string_view text);
+// And back.
+std::string FormatIpv4(uint32_t address);
 
 }  // namespace mccs
 

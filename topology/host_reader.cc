@@ -1,26 +1,14 @@
 #include "topology/host_reader.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "topology/name_pattern.h"
 #include "topology/topology_reader.h"
 
 namespace mccs {
-namespace {
-
-bool IsAddress(const std::string& text) {
-  in6_addr address{};  // large enough for both
-  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
-         inet_pton(AF_INET6, text.c_str(), &address) == 1;
-}
-
-}  // namespace
 
 void HostReader::Read(YamlReader& entry) {
   const std::vector<std::string> names = ReadNames(entry, "name");
@@ -121,22 +109,8 @@ void HostReader::ReadAddresses(YamlReader& entry, size_t hosts, NicEntry& nic) {
   std::string pattern;
   entry.Field("address", &pattern);
   if (!entry.Has("address") || hosts == 0 || nic.names.empty()) return;
-  absl::StatusOr<std::vector<std::string>> addresses = ExpandNames(pattern);
-  if (!addresses.ok()) return entry.Refuse("address", std::string(addresses.status().message()));
-  if (addresses->size() != hosts * nic.names.size()) {
-    return entry.Refuse("address",
-                        absl::StrCat(addresses->size(), " addresses for ", hosts * nic.names.size(),
-                                     " NICs; all NICs of the first host come first"));
-  }
-  for (const std::string& address : *addresses) {
-    if (!IsAddress(address)) {
-      return entry.Refuse("address", absl::StrCat("'", address,
-                                                  "' is no address; write it in numbers, as "
-                                                  "10.0.1.2 or fd00::2"));
-    }
-    if (!addresses_.Add(entry, "address", address)) return;
-  }
-  nic.addresses = *std::move(addresses);
+  nic.addresses = ExpandAddresses(entry, "address", pattern, hosts * nic.names.size(),
+                                  "NICs; all NICs of the first host come first", addresses_);
 }
 
 void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpus,

@@ -14,8 +14,10 @@ namespace mccs {
 
 class HostReader {
  public:
-  // `nodes` are the names of switches and hosts so far. LIFETIME: both outlive this.
-  HostReader(Topology& topology, UniqueNames& nodes) : topology_(topology), nodes_(nodes) {}
+  // `nodes` are the names of switches and hosts so far, `addresses` all addresses. LIFETIME: all
+  // outlive this.
+  HostReader(Topology& topology, UniqueNames& nodes, UniqueNames& addresses)
+      : topology_(topology), nodes_(nodes), addresses_(addresses) {}
 
   // Adds the hosts of `entry`. Faults stay in the reader.
   void Read(YamlReader& entry);
@@ -41,7 +43,7 @@ class HostReader {
 
   Topology& topology_;
   UniqueNames& nodes_;
-  UniqueNames addresses_{"NICs need addresses of their own"};
+  UniqueNames& addresses_;
 };
 
 }  // namespace mccs

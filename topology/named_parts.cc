@@ -1,5 +1,7 @@
 #include "topology/named_parts.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +11,12 @@ namespace mccs {
 namespace {
 
 constexpr size_t kMaxNameLetters = 64;
+
+bool IsAddress(const std::string& text) {
+  in6_addr address{};  // large enough for both
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
 
 }  // namespace
 
@@ -41,6 +49,31 @@ std::vector<std::string> ExpandNamesOf(YamlReader& entry, std::string_view key,
     return {};
   }
   return *std::move(names);
+}
+
+std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key,
+                                         std::string_view pattern, size_t count,
+                                         std::string_view of_what, UniqueNames& known) {
+  absl::StatusOr<std::vector<std::string>> addresses = ExpandNames(pattern);
+  if (!addresses.ok()) {
+    entry.Refuse(key, std::string(addresses.status().message()));
+    return {};
+  }
+  if (addresses->size() != count) {
+    entry.Refuse(
+        key, absl::StrCat(addresses->size(), " addresses for ", count, " ", std::string(of_what)));
+    return {};
+  }
+  for (const std::string& address : *addresses) {
+    if (!IsAddress(address)) {
+      entry.Refuse(key, absl::StrCat("'", address,
+                                     "' is no address; write it in numbers, as 10.0.1.2 or "
+                                     "fd00::2"));
+      return {};
+    }
+    if (!known.Add(entry, key, address)) return {};
+  }
+  return *std::move(addresses);
 }
 
 bool UniqueNames::Add(YamlReader& entry, std::string_view key, const std::string& name) {

@@ -41,6 +41,12 @@ class UniqueNames {
   absl::flat_hash_map<std::string, int> lines_;
 };
 
+// The addresses that the pattern, read under `key`, stands for; none, and a fault, where they are
+// not `count`, no numeric addresses, or not new to `known`. `of_what` for the text: "4 NICs".
+std::vector<std::string> ExpandAddresses(YamlReader& entry, std::string_view key,
+                                         std::string_view pattern, size_t count,
+                                         std::string_view of_what, UniqueNames& known);
+
 // "no switch 'laef0'; did you mean 'leaf0'?", or what else to do.
 template <typename Parts>
 std::string NotThere(std::string_view kind, std::string_view name, const Parts& parts,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -48,13 +49,19 @@ size_t SizeOf(const SourcePortRange& range) {
 
 }  // namespace
 
-SourcePortMap::SourcePortMap(const Topology& topology, EcmpPaths& paths)
-    : topology_(topology), paths_(paths), addresses_(Addresses(topology)) {
+SourcePortMap::SourcePortMap(const Topology& topology, EcmpPaths& paths,
+                             std::shared_ptr<const ProbedPaths> probed)
+    : topology_(topology),
+      paths_(paths),
+      addresses_(Addresses(topology)),
+      probed_(probed != nullptr ? std::move(probed) : std::make_shared<const ProbedPaths>()),
+      switch_addresses_(topology) {
   if (ByRules()) unbroken_ = CutByRules(topology.source_ports());
 }
 
 absl::StatusOr<std::optional<PathIndex>> SourcePortMap::PathOf(const FlowEnds& flow,
                                                                uint16_t source_port) {
+  if (OneWayOnly(flow)) return PathIndex(0);
   MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));
   tuple.source_port = source_port;
   return Follow(flow, tuple);
@@ -76,7 +83,11 @@ absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
 absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
     const FlowEnds& flow, PathIndex path, SourcePortRange limits, uint64_t start,
     absl::FunctionRef<bool(uint16_t)> is_free) {
-  MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));
+  const bool one_way = OneWayOnly(flow);
+  FiveTuple tuple;
+  if (!one_way) {
+    MCCS_ASSIGN_OR_RETURN(tuple, TupleOf(flow));
+  }
   // The ports to look at, piece by piece: by rules only those that lead there.
   absl::InlinedVector<SourcePortRange, 4> pieces;
   size_t count = 0;
@@ -90,6 +101,10 @@ absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
     for (const Run& run : RunsOf(flow)) {
       if (run.path == path) add(run.ports);
     }
+  } else if (ByProbe() && !one_way) {
+    for (const auto& [port, leads_over] : ProbedPortsOf(flow, tuple)) {
+      if (leads_over == path) add({port, port});
+    }
   } else {
     add(topology_.source_ports().candidates);
   }
@@ -99,7 +114,7 @@ absl::StatusOr<std::optional<uint16_t>> SourcePortMap::FindPort(
   for (; place >= SizeOf(pieces[piece]); ++piece) place -= SizeOf(pieces[piece]);
   for (size_t i = 0; i < count; ++i) {
     tuple.source_port = static_cast<uint16_t>(pieces[piece].first + place);
-    if (is_free(tuple.source_port) && (ByRules() || LeadsOver(flow, tuple, way)))
+    if (is_free(tuple.source_port) && (ByRules() || ByProbe() || LeadsOver(flow, tuple, way)))
       return tuple.source_port;
     if (++place < SizeOf(pieces[piece])) continue;
     place = 0;
@@ -125,11 +140,13 @@ const SourcePortMap::Runs& SourcePortMap::RunsOf(const FlowEnds& flow) {
 absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
   FiveTuple tuple = {.protocol = flow.protocol, .destination_port = flow.destination_port};
   switch (topology_.source_ports().kind) {
-    case SourcePortMapping::Kind::kProbe:
-      return absl::FailedPreconditionError(
-          "source ports are mapped to paths by probing, so that a path has to be measured");
     case SourcePortMapping::Kind::kRules:
       return tuple;
+    case SourcePortMapping::Kind::kProbe:
+      if (!switch_addresses_.empty()) break;
+      return absl::FailedPreconditionError(
+          "source ports are mapped to paths by probing, and no switch has an IPv4 address in the "
+          "topology by which its answers are known; say their `addresses`");
     case SourcePortMapping::Kind::kHash:
       break;
   }
@@ -138,7 +155,8 @@ absl::StatusOr<FiveTuple> SourcePortMap::TupleOf(const FlowEnds& flow) const {
     const std::optional<uint32_t>& number = addresses_[nic.value()];
     if (!number) {
       return absl::FailedPreconditionError(
-          absl::StrCat("source ports are mapped to paths by a hash of IPv4 addresses, and NIC ",
+          absl::StrCat("source ports are mapped to paths by ",
+                       ByProbe() ? "probing between" : "a hash of", " IPv4 addresses, and NIC ",
                        topology_.NicName(nic), " has none in the topology; say its `address`"));
     }
     *address = *number;
@@ -157,6 +175,7 @@ std::optional<size_t> SourcePortMap::Choose(const FiveTuple& tuple, SwitchId at,
 }
 
 std::optional<PathIndex> SourcePortMap::Follow(const FlowEnds& flow, const FiveTuple& tuple) {
+  if (ByProbe()) return FollowProbes(flow, tuple);
   if (!ByRules()) return FollowSwitches(flow, tuple);
   const SourcePortRange& candidates = topology_.source_ports().candidates;
   if (!candidates.Contains(tuple.source_port)) return FollowSwitches(flow, tuple);
@@ -165,6 +184,40 @@ std::optional<PathIndex> SourcePortMap::Follow(const FlowEnds& flow, const FiveT
       std::upper_bound(runs.begin(), runs.end(), tuple.source_port,
                        [](uint16_t port, const Run& run) { return port < run.ports.first; });
   return std::prev(after)->path;
+}
+
+absl::StatusOr<const SourcePortMap::ProbedPorts*> SourcePortMap::Probed(const FlowEnds& flow) {
+  MCCS_ASSIGN_OR_RETURN(const FiveTuple tuple, TupleOf(flow));
+  return &ProbedPortsOf(flow, tuple);
+}
+
+const SourcePortMap::ProbedPorts& SourcePortMap::ProbedPortsOf(const FlowEnds& flow,
+                                                               const FiveTuple& tuple) {
+  FiveTuple key = tuple;
+  key.source_port = 0;
+  const auto [entry, is_new] = probed_ports_.try_emplace(key);
+  if (is_new) {
+    const PathSet paths = paths_.Between(flow.from, flow.to);
+    for (const auto& [port, hops] : probed_->PortsOf(key)) {
+      entry->second.emplace_back(port,
+                                 PathOfHops(topology_, switch_addresses_, paths, flow.from, hops));
+    }
+  }
+  return entry->second;
+}
+
+bool SourcePortMap::OneWayOnly(const FlowEnds& flow) {
+  return ByProbe() && paths_.Between(flow.from, flow.to).size() == 1;
+}
+
+std::optional<PathIndex> SourcePortMap::FollowProbes(const FlowEnds& flow, const FiveTuple& tuple) {
+  if (OneWayOnly(flow)) return PathIndex(0);
+  const ProbedPorts& ports = ProbedPortsOf(flow, tuple);
+  const auto known =
+      std::lower_bound(ports.begin(), ports.end(), tuple.source_port,
+                       [](const auto& entry, uint16_t port) { return entry.first < port; });
+  if (known == ports.end() || known->first != tuple.source_port) return std::nullopt;
+  return known->second;
 }
 
 bool SourcePortMap::LeadsOver(const FlowEnds& flow, const FiveTuple& tuple,

@@ -41,7 +41,11 @@ SwitchId Topology::AddSwitch(const std::string& name, std::optional<uint32_t> ha
   MCCS_CHECK(!host_names_.contains(name));
   neighbours_.emplace_back();
   return Append<SwitchId>(switches_, switch_names_, name,
-                          Switch{.name = name, .hash_seed = hash_seed});
+                          Switch{.name = name, .hash_seed = hash_seed, .addresses = {}});
+}
+
+void Topology::AddAddress(SwitchId at, std::string address) {
+  switches_[at.value()].addresses.push_back(std::move(address));
 }
 
 HostId Topology::AddHost(const std::string& name, RackId rack, int32_t gpus) {

@@ -33,7 +33,8 @@ class Topology {
   };
   struct Switch {
     std::string name;
-    std::optional<uint32_t> hash_seed;  // where it differs from the others'
+    std::optional<uint32_t> hash_seed;   // where it differs from the others'
+    std::vector<std::string> addresses;  // by any of which it may answer probes; numeric
   };
   struct Host {
     std::string name;
@@ -79,6 +80,7 @@ class Topology {
   NicId AddNic(HostId host, std::string name, SwitchId attached_to, uint64_t capacity_bps,
                std::string address = "");
   LinkId AddLink(const std::string& name, SwitchId a, SwitchId b, uint64_t capacity_bps);
+  void AddAddress(SwitchId at, std::string address);
   // Says that the two are near each other. REQUIRES: of the same host, not said yet.
   void SetNear(GpuId gpu, NicId nic);
   void SetSourcePorts(SourcePortMapping mapping) { source_ports_ = std::move(mapping); }

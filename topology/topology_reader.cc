@@ -71,16 +71,35 @@ class SpecReader {
         entry.Refuse("hash_seed", "with seed 0 a switch takes a random one that nobody knows");
       if (topology_.switches().size() + names.size() > kMaxTopologySwitches)
         return entry.Refuse("name", absl::StrCat("more than ", kMaxTopologySwitches, " switches"));
+      const size_t first = topology_.switches().size();
       for (const std::string& name : names) {
         if (!parts_.Add(entry, "name", name)) continue;
         topology_.AddSwitch(name, seed);
         switch_entries_.push_back(entry);
       }
+      ReadSwitchAddresses(entry, first, names.size());
+    }
+  }
+
+  // Of the `count` switches from `first` on.
+  void ReadSwitchAddresses(YamlReader& entry, size_t first, size_t count) {
+    std::vector<std::string> patterns;
+    entry.Field("addresses", &patterns);
+    if (topology_.switches().size() != first + count) return;  // Some name was refused.
+    if (patterns.size() > kMaxAddressesOfSwitch) {
+      return entry.Refuse("addresses", absl::StrCat("a switch has at most ", kMaxAddressesOfSwitch,
+                                                    " addresses, not ", patterns.size()));
+    }
+    for (const std::string& pattern : patterns) {
+      const std::vector<std::string> addresses =
+          ExpandAddresses(entry, "addresses", pattern, count, "switches", addresses_);
+      for (size_t i = 0; i < addresses.size(); ++i)
+        topology_.AddAddress(SwitchId(static_cast<int32_t>(first + i)), addresses[i]);
     }
   }
 
   void ReadHosts() {
-    HostReader reader(topology_, parts_);
+    HostReader reader(topology_, parts_, addresses_);
     std::vector<YamlReader> entries = spec_.Children("hosts", Need::kRequired);
     if (entries.empty() && !spec_.Refused()) spec_.Refuse("hosts", "a topology needs a host");
     for (YamlReader& entry : entries) {
@@ -202,6 +221,7 @@ class SpecReader {
   YamlReader spec_;
   Topology topology_;
   UniqueNames parts_{"switches, hosts and links need names of their own"};
+  UniqueNames addresses_{"NICs and switches need addresses of their own"};
   std::vector<YamlReader> switch_entries_;  // by switch: where it is named
   std::vector<YamlReader> host_entries_;    // by host
 };

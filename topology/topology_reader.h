@@ -12,6 +12,9 @@
 //     switches:
 //       - name: "leaf[0-1],spine[0-1]"
 //         hash_seed: 7                 # optional, with `mapping: hash`
+//         addresses: ["10.255.0.[1-4]"]  # optional; by which they answer probes: of each pattern
+//         one
+//                                      # for each switch
 //     hosts:
 //       - name: "h[1-2]"
 //         rack: r0
@@ -61,6 +64,7 @@ inline constexpr char kTopologyApiVersion[] = "mccs/v1";
 
 inline constexpr size_t kMaxTopologyHosts = 4096;
 inline constexpr size_t kMaxTopologySwitches = 4096;
+inline constexpr size_t kMaxAddressesOfSwitch = 256;
 inline constexpr size_t kMaxTopologyLinks = 262'144;
 inline constexpr int32_t kMaxGpusOfHost = 64;
 inline constexpr size_t kMaxNicsOfHost = 64;

@@ -56,6 +56,19 @@ TEST(FabricPlan, NicsHaveTheFilesAddressesOrOnesOfTheLab) {
                     HasSubstr("172.31.0.1 controller\n"), HasSubstr("10.255.0.4 spine1\n")));
 }
 
+TEST(FabricPlan, ASwitchHasTheFilesFirstAddress) {
+  Topology topology = SmallTopology();
+  topology.AddAddress(*topology.FindSwitch("leaf1"), "192.168.9.1");
+  topology.AddAddress(*topology.FindSwitch("leaf1"), "192.168.9.2");
+  const FabricPlan plan = SmallFabric(std::move(topology));
+  EXPECT_EQ(plan.node(NodeNamed(plan, "leaf1")).address, "192.168.9.1");
+  EXPECT_EQ(plan.node(NodeNamed(plan, "spine0")).address, "10.255.0.3");
+
+  Topology twice = SmallTopology();
+  twice.AddAddress(*twice.FindSwitch("leaf1"), "10.255.0.1");  // which the lab gives to leaf0
+  EXPECT_THAT(Refusal(std::move(twice)), HasSubstr("leaf1 and leaf0 both have 10.255.0.1"));
+}
+
 TEST(FabricPlan, AddressesThatTheLabCannotGiveAreRefused) {
   for (const auto& [address, reason] : {std::pair("fd00::1", "is not IPv4"),
                                         {"10.255.3.4", "the lab itself needs 10.255.0.0/16"},

@@ -256,6 +256,24 @@ TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
       "t.yaml:20:26: there is no GPU 4; the host has 4, counted from 0");
 }
 
+TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
+  const auto topology = Parse(absl::StrReplaceAll(
+      kSmall, {{"name: leaf[0-1]\n",
+                "name: leaf[0-1]\n      addresses: [\"10.255.0.[1-2]\", \"10.1.[0-1].254\"]\n"}}));
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  EXPECT_THAT(topology->switch_of(*topology->FindSwitch("leaf0")).addresses,
+              ElementsAre("10.255.0.1", "10.1.0.254"));
+  EXPECT_THAT(topology->switch_of(*topology->FindSwitch("leaf1")).addresses,
+              ElementsAre("10.255.0.2", "10.1.1.254"));
+  EXPECT_TRUE(topology->switch_of(*topology->FindSwitch("spine0")).addresses.empty());
+  const auto refusal = [](const std::string& addresses) {
+    return ErrorOf("name: spine0\n", "name: spine0\n      addresses: " + addresses + "\n");
+  };
+  EXPECT_THAT(refusal("[\"10.255.0.[1-2]\"]"), HasSubstr("2 addresses for 1 switches"));
+  EXPECT_THAT(refusal("[spine0]"), HasSubstr("'spine0' is no address"));
+  EXPECT_THAT(refusal("[10.0.0.1]"), HasSubstr("'10.0.0.1' is there already"));
+}
+
 TEST(TopologyReader, LinksThatAreNoneAreRefused) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
             "t.yaml:27:16: a link has two ends; write them as [leaf0, spine0]");
