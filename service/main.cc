@@ -33,6 +33,7 @@
 #include "service/frontend/unix_door.h"
 #include "service/machine_parts.h"
 #include "service/metrics.h"
+#include "service/probe/raw_prober.h"
 #include "service/process_limits.h"
 #include "service/topology_text.h"
 #include "service/transport/socket_network.h"
@@ -124,7 +125,8 @@ absl::Status Serve(const Config& config, Log& log) {
                                                        const uint64_t one = 1;
                                                        [[maybe_unused]] ssize_t ignored =
                                                            write(fd, &one, sizeof(one));
-                                                     }},
+                                                     },
+                                                 .prober = std::make_unique<RawProber>()},
                                     &log);
   }
   MCCS_ASSIGN_OR_RETURN(

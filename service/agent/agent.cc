@@ -15,6 +15,7 @@
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent_table.h"
 #include "service/agent/clock_echo.h"
+#include "service/agent/probe_proto.h"
 
 namespace mccs {
 namespace {
@@ -104,10 +105,11 @@ class Agent::Impl {
   void SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
   void Hear(const agent::ToAgent& message);
+  void Probe(const agent::Probe& message);
   void SetConnected(bool connected);
   void Pause();
 
-  const AgentOptions options_;
+  AgentOptions options_;  // not changed, but that the prober ends first
   Log* const log_;
   const SystemClock clock_;  // as the daemon's: windows are told by it
   agent::Host host_;
@@ -128,6 +130,7 @@ class Agent::Impl {
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended
   grpc::ClientContext* context_ = nullptr;  // of the stream that is open
+  uint64_t stream_ = 0;                     // its number
   SteadyTime heard_;
   int64_t heartbeat_every_ns_ = 0;
   int64_t heartbeat_timeout_ns_ = 0;
@@ -152,6 +155,7 @@ Agent::Impl::~Impl() {
     changed_.notify_all();
   }
   if (talker_.joinable()) talker_.join();
+  options_.prober.reset();  // Nobody asks it any more, and from here on it answers nobody.
 }
 
 void Agent::Impl::TalkForEver() {
@@ -172,6 +176,7 @@ void Agent::Impl::TalkOnce() {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     context_ = &context;
+    ++stream_;
     broken_ = false;
     echo_ = ClockEcho();
     heard_ = std::chrono::steady_clock::now();
@@ -275,9 +280,32 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
                message.registered().version(), ")");
     SetConnected(true);
   }
+  if (message.has_probe()) Probe(message.probe());
   const bool ordered = message.has_propose() || message.has_pace();
   if (!order.ok()) log_->Warning("an order is not taken: ", std::string(order.message()));
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
+}
+
+void Agent::Impl::Probe(const agent::Probe& message) {
+  uint64_t stream = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    stream = stream_;
+  }
+  const auto answer = [this, stream](agent::Probed probed) {
+    const std::lock_guard lock(mutex_);
+    if (stream != stream_ || context_ == nullptr) return;  // Whoever asked is gone.
+    table_.AnswerProbe(std::move(probed));
+    changed_.notify_all();
+  };
+  absl::StatusOr<std::vector<ProbeTask>> tasks = TasksFromProto(message);
+  if (!tasks.ok()) return answer(NothingProbed(message, std::string(tasks.status().message())));
+  if (options_.prober == nullptr)
+    return answer(NothingProbed(message, "this daemon has nothing to probe with"));
+  options_.prober->Probe(*std::move(tasks), [answer, question = message.question()](
+                                                const std::vector<ProbeOutcome>& outcomes) {
+    answer(ToMessage(question, outcomes));
+  });
 }
 
 void Agent::Impl::SetConnected(bool connected) {

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "service/communicator/controller_link.h"
+#include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
 #include "topology/position.h"
 
@@ -35,6 +36,8 @@ struct AgentOptions {
   // Pauses between attempts to reach the controller: doubled from the first to the last.
   int64_t first_retry_ns = 100 * kNsPerMs;
   int64_t last_retry_ns = 5 * kNsPerSec;
+  // Finds out which ways flows take, when the controller asks. Null: nobody can.
+  std::unique_ptr<PathProber> prober = nullptr;
 };
 
 // As what a daemon registers.

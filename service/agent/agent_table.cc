@@ -263,6 +263,11 @@ void AgentTable::Answer(uint64_t question, const state::Daemon& state) {
   *dumped->mutable_state() = state;
 }
 
+void AgentTable::AnswerProbe(agent::Probed probed) {
+  if (answers_.size() >= 2 * kMaxQuestions) return;  // The others are operators'.
+  *answers_.emplace_back().mutable_probed() = std::move(probed);
+}
+
 void AgentTable::ForgetQuestions() {
   questions_.clear();
   answers_.clear();

@@ -60,6 +60,8 @@ class AgentTable {
   void Ask(uint64_t question);
   std::optional<uint64_t> TakeQuestion();
   void Answer(uint64_t question, const state::Daemon& state);
+  // What came of a Probe. Where too many answers wait already this one is lost.
+  void AnswerProbe(agent::Probed probed);
   // A stream has ended: nobody waits for answers any more.
   void ForgetQuestions();
 

@@ -1,19 +1,12 @@
 #!/usr/bin/env python3
 """NICs, ports and rates as a controller says them, by the counters of a network of namespaces."""
-import contextlib
-import json
-import os
-import pathlib
-import signal
-import tempfile
 import time
 import unittest
 
-from lab_world import ROOT, Lab, Running, cases, environment, eventually, is_gone, program
+from lab_world import cases, eventually, program
+from scripted_lab import HOSTS, ScriptedLab
 
-TESTBED = ROOT / "tests/testbeds/mccs.yaml"
-# By position in the rings: the lab's hosts in the order of their ranks, and each one's two NICs.
-HOSTS = ["h1", "h5", "h2", "h3"]
+# Of each host.
 NICS = {"h1": ["10.0.0.1", "10.0.0.2"], "h5": ["10.0.0.3", "10.0.0.4"],
         "h2": ["10.0.1.1", "10.0.1.2"], "h3": ["10.0.1.3", "10.0.1.4"]}
 
@@ -27,53 +20,6 @@ def strategy(channels, epoch=2):
 
 def addresses(nic):
     return " ".join(f'addresses: "{NICS[host][nic]}"' for host in HOSTS)
-
-
-class ScriptedLab(Lab):
-    """The testbed, with a controller of the test's own in the place of the lab's."""
-
-    def __init__(self, *orders):
-        super().__init__(name="routes", topology=TESTBED)
-        self._orders = tempfile.NamedTemporaryFile("w", suffix=".txtpb")
-        self._orders.write("\n---\n".join(orders))
-        self._orders.flush()
-        controller = self.daemons()["controller"]
-        os.kill(controller["pid"], signal.SIGKILL)
-        assert eventually(lambda: is_gone(controller["pid"]))
-        self.controller = Running([program("mccs-lab"), "exec", "--name", self.name, "controller", "--",
-                                   program("tests/scripted_controller"), controller["endpoint"],
-                                   self._orders.name], environment())
-        try:
-            for host in HOSTS:
-                assert self.controller.says(f"{host} registered"), self.controller.output
-        except BaseException:
-            self.down()
-            raise
-
-    def down(self):
-        with contextlib.ExitStack() as ends:
-            ends.callback(self._orders.close)
-            ends.enter_context(self.controller)
-            return super().down()
-
-    def links(self):
-        shown = self.command("links", "-o", "json")
-        assert shown.returncode == 0, shown.stderr
-        return {line["from"]: line for line in json.loads(shown.stdout) if line["from"].startswith("h")}
-
-    def reports(self):
-        """What each host has reported."""
-        found = {host: [] for host in HOSTS}
-        for line in self.controller.output.splitlines():
-            host, _, text = line.partition(" ")
-            if text.startswith("{"):
-                with contextlib.suppress(json.JSONDecodeError):  # a line that is not there whole
-                    found[host].append(json.loads(text))
-        return found
-
-    def job(self, size, iterations):
-        return self.start(program("collective_perf"), "--op", "all_reduce", "--min", size, "--max", size,
-                          "--iters", iterations, "--warmup", "0")
 
 
 class Nics(unittest.TestCase):

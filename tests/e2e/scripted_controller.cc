@@ -5,8 +5,9 @@
 // ORDERS: messages ToAgent (proto/agent.proto) as text, with a line "---" between two, for whatever
 // communicator comes. Its leader gets the first proposal when it is announced, each further one
 // when the one before is in force; each host gets the paces when it first reports the communicator.
-// The file is read anew each time. Output: "listening", "HOST registered" for each host, and a line
-// of JSON for each report, with the host's name before it.
+// Each host is asked each Probe with one of its heartbeats. The file is read anew each time.
+// Output: "listening", "HOST registered" for each host, "HOST probed" with a line of JSON for each
+// answer to a Probe, and a line of JSON for each report, with the host's name before it.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/grpcpp.h>
@@ -60,7 +61,7 @@ class Hub final : public agent::AgentHub::Service {
   grpc::Status Attach(grpc::ServerContext*,
                       grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
     std::string host;
-    std::set<uint64_t> paced;
+    std::set<uint64_t> paced, probed;
     Epochs proposed;
     agent::FromAgent message;
     while (stream->Read(&message)) {
@@ -74,12 +75,15 @@ class Hub final : public agent::AgentHub::Service {
       } else if (message.has_heartbeat()) {
         answer.mutable_heartbeat();
         stream->Write(answer);
+        SendProbes(stream, probed);
+      } else if (message.has_probed()) {
+        Say(host, "probed " + ToJson(message.probed()));
       } else if (message.has_announce() && !message.announce().running()) {
         proposed[message.announce().comm_id()] = 0;
         ProposeNext(stream, message.announce().comm_id(), proposed);
       } else if (message.has_report()) {
         const agent::Report& report = message.report();
-        Print(host, report);
+        Say(host, ToJson(report));
         // The leader has gone over to the last one.
         const auto leads = proposed.find(report.comm_id());
         if (leads != proposed.end() && leads->second == report.epoch()) {
@@ -113,9 +117,16 @@ class Hub final : public agent::AgentHub::Service {
       stream->Write(order);
     }
   }
-  void Print(const std::string& host, const agent::Report& report) {
+  // `asked`: the numbers of the questions.
+  void SendProbes(Stream* stream, std::set<uint64_t>& asked) {
+    for (const agent::ToAgent& order : ReadOrders(path_)) {
+      if (order.has_probe() && asked.insert(order.probe().question()).second) stream->Write(order);
+    }
+  }
+  static std::string ToJson(const google::protobuf::Message& message) {
     std::string json;
-    if (google::protobuf::util::MessageToJsonString(report, &json).ok()) Say(host, json);
+    (void)google::protobuf::util::MessageToJsonString(message, &json);
+    return json;
   }
   void Say(const std::string& host, const std::string& what) {
     const std::lock_guard lock(mutex_);

@@ -22,6 +22,8 @@ MAY_INCLUDE = {
     "service": ["base", "proto", "algorithms",
                 # Host discovery and locality order, not the cluster's model.
                 "topology/host_discovery.h", "topology/locality.h", "topology/position.h",
+                # What a switch tells flows apart by, for those who look which way they take.
+                "topology/five_tuple.h",
                 # How an emulated allocation is shared between processes.
                 "emulation/include"],
     "shim": ["base", "proto",

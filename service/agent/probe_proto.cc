@@ -1,0 +1,72 @@
+#include "service/agent/probe_proto.h"
+
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace mccs {
+namespace {
+
+absl::StatusOr<ProbeTask> TaskFromProto(const agent::ProbeFlow& flow) {
+  const std::optional<uint32_t> source = ParseIpv4(flow.source());
+  const std::optional<uint32_t> destination = ParseIpv4(flow.destination());
+  if (!source || !destination) {
+    return absl::InvalidArgumentError(absl::StrCat("a flow from '", flow.source(), "' to '",
+                                                   flow.destination(),
+                                                   "', which are no two IPv4 addresses"));
+  }
+  if (flow.protocol() != kProtocolTcp && flow.protocol() != kProtocolUdp) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a flow of protocol ", flow.protocol(), ", which is neither TCP nor UDP"));
+  }
+  constexpr uint32_t kMaxPort = std::numeric_limits<uint16_t>::max();
+  for (const uint32_t port : {flow.source_port(), flow.destination_port()}) {
+    if (port == 0 || port > kMaxPort)
+      return absl::InvalidArgumentError(absl::StrCat("a flow with port ", port));
+  }
+  if (flow.switches() == 0 || flow.switches() > static_cast<uint32_t>(kMaxSwitches)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a flow over ", flow.switches(), " switches, where 1 to ", kMaxSwitches, " can be probed"));
+  }
+  return ProbeTask{.flow = {.source_address = *source,
+                            .destination_address = *destination,
+                            .protocol = static_cast<uint8_t>(flow.protocol()),
+                            .source_port = static_cast<uint16_t>(flow.source_port()),
+                            .destination_port = static_cast<uint16_t>(flow.destination_port())},
+                   .switches = static_cast<int>(flow.switches())};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ProbeTask>> TasksFromProto(const agent::Probe& message) {
+  if (message.flows().empty() || static_cast<size_t>(message.flows_size()) > kMaxProbeTasks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        message.flows_size(), " flows at once, where 1 to ", kMaxProbeTasks, " can be probed"));
+  }
+  std::vector<ProbeTask> tasks;
+  for (const agent::ProbeFlow& flow : message.flows()) {
+    MCCS_ASSIGN_OR_RETURN(tasks.emplace_back(), TaskFromProto(flow));
+  }
+  return tasks;
+}
+
+agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outcomes) {
+  agent::Probed message;
+  message.set_question(question);
+  for (const ProbeOutcome& outcome : outcomes) {
+    agent::ProbedFlow* flow = message.add_flows();
+    for (const uint32_t hop : outcome.hops) flow->add_hops(hop != 0 ? FormatIpv4(hop) : "");
+    flow->set_why_not(outcome.why_not);
+  }
+  return message;
+}
+
+agent::Probed NothingProbed(const agent::Probe& message, const std::string& why) {
+  return ToMessage(message.question(),
+                   std::vector<ProbeOutcome>(static_cast<size_t>(message.flows_size()),
+                                             {.hops = {}, .why_not = why}));
+}
+
+}  // namespace mccs

@@ -1,0 +1,23 @@
+// Flows to be probed, and what came of it, from and to their messages (proto/agent.proto).
+#ifndef MCCS_SERVICE_AGENT_PROBE_PROTO_H_
+#define MCCS_SERVICE_AGENT_PROBE_PROTO_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/agent.pb.h"
+#include "service/probe/path_prober.h"
+
+namespace mccs {
+
+// kInvalidArgument: flows that there cannot be, or too many of them.
+absl::StatusOr<std::vector<ProbeTask>> TasksFromProto(const agent::Probe& message);
+agent::Probed ToMessage(uint64_t question, const std::vector<ProbeOutcome>& outcomes);
+// Of none of the flows anything can be found out.
+agent::Probed NothingProbed(const agent::Probe& message, const std::string& why);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_AGENT_PROBE_PROTO_H_

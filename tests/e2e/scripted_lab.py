@@ -1,0 +1,72 @@
+"""The testbed, with a controller of the test's own in the place of the lab's."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import tempfile
+
+from lab_world import ROOT, Lab, Running, environment, eventually, is_gone, program
+
+TESTBED = ROOT / "tests/testbeds/mccs.yaml"
+# The lab's hosts in the order of their ranks.
+HOSTS = ["h1", "h5", "h2", "h3"]
+
+
+class ScriptedLab(Lab):
+    def __init__(self, *orders):
+        super().__init__(name="scripted", topology=TESTBED)
+        self._orders = tempfile.NamedTemporaryFile("w", suffix=".txtpb")
+        self.order(*orders)
+        controller = self.daemons()["controller"]
+        os.kill(controller["pid"], signal.SIGKILL)
+        assert eventually(lambda: is_gone(controller["pid"]))
+        self.controller = Running([program("mccs-lab"), "exec", "--name", self.name, "controller", "--",
+                                   program("tests/scripted_controller"), controller["endpoint"],
+                                   self._orders.name], environment())
+        try:
+            for host in HOSTS:
+                assert self.controller.says(f"{host} registered"), self.controller.output
+        except BaseException:
+            self.down()
+            raise
+
+    def order(self, *orders):
+        """In the place of what the controller was to say so far. Hosts are not asked the same question again."""
+        new = pathlib.Path(self._orders.name + ".new")
+        new.write_text("\n---\n".join(orders))
+        os.replace(new, self._orders.name)  # whoever reads it meanwhile finds the one or the other
+
+    def down(self):
+        with contextlib.ExitStack() as ends:
+            ends.callback(self._orders.close)
+            ends.enter_context(self.controller)
+            return super().down()
+
+    def links(self):
+        shown = self.command("links", "-o", "json")
+        assert shown.returncode == 0, shown.stderr
+        return {line["from"]: line for line in json.loads(shown.stdout) if line["from"].startswith("h")}
+
+    def reports(self):
+        """What each host has reported."""
+        found = {host: [] for host in HOSTS}
+        for line in self.controller.output.splitlines():
+            host, _, text = line.partition(" ")
+            if text.startswith("{"):
+                with contextlib.suppress(json.JSONDecodeError):  # a line that is not there whole
+                    found[host].append(json.loads(text))
+        return found
+
+    def answers(self, host):
+        """What it has found by probing: the flows of each question, by its number."""
+        found = {}
+        for line in self.controller.output.splitlines(keepends=True):
+            if line.startswith(f"{host} probed ") and line.endswith("\n"):
+                answer = json.loads(line.partition("probed ")[2])
+                found[int(answer["question"])] = answer["flows"]
+        return found
+
+    def job(self, size, iterations):
+        return self.start(program("collective_perf"), "--op", "all_reduce", "--min", size, "--max", size,
+                          "--iters", iterations, "--warmup", "0")

@@ -1,0 +1,194 @@
+// The agent asked which ways flows take, by a controller of the test's own over gRPC on loopback.
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/agent.grpc.pb.h"
+#include "service/agent/agent.h"
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto kPatience = std::chrono::seconds(20);
+
+// Serves one agent after the other. Asks question 1 on the first stream, 2 on the second, …
+class AskingHub final : public agent::AgentHub::Service {
+ public:
+  AskingHub() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~AskingHub() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+  // Ends the stream that is open.
+  void Hang() {
+    const std::lock_guard lock(mutex_);
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  bool AwaitStreams(uint64_t count) {
+    return Await([&] { return streams_ >= count; });
+  }
+  bool AwaitAnswers(size_t count) {
+    return Await([&] { return answers_.size() >= count; });
+  }
+  std::vector<agent::Probed> answers() {
+    const std::lock_guard lock(mutex_);
+    return answers_;
+  }
+
+  grpc::Status Attach(grpc::ServerContext* context,
+                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
+    agent::FromAgent message;
+    while (stream->Read(&message)) {
+      agent::ToAgent answer;
+      if (message.has_registration()) {
+        answer.mutable_registered()->set_heartbeat_every_ns(kNsPerSec);
+        answer.mutable_registered()->set_heartbeat_timeout_ns(30 * kNsPerSec);
+        stream->Write(answer);
+        stream->Write(Question(context));
+      } else if (message.has_heartbeat()) {
+        answer.mutable_heartbeat();
+        stream->Write(answer);
+      } else if (message.has_probed()) {
+        const std::lock_guard lock(mutex_);
+        answers_.push_back(message.probed());
+        changed_.notify_all();
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    context_ = nullptr;
+    return grpc::Status::OK;
+  }
+
+ private:
+  agent::ToAgent Question(grpc::ServerContext* context) {
+    const std::lock_guard lock(mutex_);
+    context_ = context;
+    agent::ToAgent message;
+    message.mutable_probe()->set_question(++streams_);
+    agent::ProbeFlow* flow = message.mutable_probe()->add_flows();
+    flow->set_source("10.0.0.1");
+    flow->set_destination("10.0.1.1");
+    flow->set_protocol(6);
+    flow->set_source_port(61000);
+    flow->set_destination_port(7400);
+    flow->set_switches(3);
+    changed_.notify_all();
+    return message;
+  }
+  bool Await(const std::function<bool()>& holds) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, holds);
+  }
+
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  grpc::ServerContext* context_ = nullptr;
+  uint64_t streams_ = 0;
+  std::vector<agent::Probed> answers_;
+};
+
+// What it was asked, for the test to answer.
+struct Asked {
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  std::vector<PathProber::Done> waiting;
+
+  // Of the n-th question, when it has come.
+  PathProber::Done Take(size_t n) {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, kPatience, [&] { return waiting.size() > n; });
+    return waiting.at(n);
+  }
+};
+
+class SlowProber final : public PathProber {
+ public:
+  explicit SlowProber(std::shared_ptr<Asked> asked) : asked_(std::move(asked)) {}
+  void Probe(std::vector<ProbeTask> tasks, Done done) override {
+    EXPECT_EQ(tasks.size(), 1u);
+    const std::lock_guard lock(asked_->mutex);
+    asked_->waiting.push_back(std::move(done));
+    asked_->changed.notify_all();
+  }
+
+ private:
+  const std::shared_ptr<Asked> asked_;
+};
+
+std::vector<ProbeOutcome> Over(uint32_t hop) { return {{.hops = {1, hop}, .why_not = ""}}; }
+
+class AgentProbeTest : public testing::Test {
+ protected:
+  void Start(std::unique_ptr<PathProber> prober) {
+    AgentOptions options{.controller = hub_.address(), .version = "test", .wake = {}};
+    options.first_retry_ns = 10 * kNsPerMs;
+    options.last_retry_ns = 50 * kNsPerMs;
+    options.prober = std::move(prober);
+    agent_ = std::make_unique<Agent>(std::move(options), log_.get());
+    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "h0:7400"};
+    ASSERT_TRUE(agent_->Start(host).ok());
+  }
+
+  const std::unique_ptr<Log> log_ = MakeNullLog();
+  AskingHub hub_;
+  const std::shared_ptr<Asked> asked_ = std::make_shared<Asked>();
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentProbeTest, AQuestionComesToTheProberAndItsAnswerBack) {
+  Start(std::make_unique<SlowProber>(asked_));
+  asked_->Take(0)(Over(0x0aff0003));
+  ASSERT_TRUE(hub_.AwaitAnswers(1));
+  const agent::Probed answer = hub_.answers()[0];
+  EXPECT_EQ(answer.question(), 1u);
+  ASSERT_EQ(answer.flows_size(), 1);
+  EXPECT_THAT(answer.flows(0).hops(), ElementsAre("0.0.0.1", "10.255.0.3"));
+}
+
+TEST_F(AgentProbeTest, WithoutAProberItSaysSo) {
+  Start(nullptr);
+  ASSERT_TRUE(hub_.AwaitAnswers(1));
+  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("nothing to probe with"));
+}
+
+TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
+  Start(std::make_unique<SlowProber>(asked_));
+  const PathProber::Done first = asked_->Take(0);
+  hub_.Hang();
+  ASSERT_TRUE(hub_.AwaitStreams(2));
+  const PathProber::Done second = asked_->Take(1);
+  first(Over(7));
+  second(Over(8));
+  ASSERT_TRUE(hub_.AwaitAnswers(1));
+  ASSERT_EQ(hub_.answers().size(), 1u);
+  EXPECT_EQ(hub_.answers()[0].question(), 2u);
+}
+
+TEST_F(AgentProbeTest, AnAgentEndsWhileItsProberIsAtWork) {
+  Start(std::make_unique<SlowProber>(asked_));
+  asked_->Take(0);
+  agent_.reset();
+}
+
+}  // namespace
+}  // namespace mccs

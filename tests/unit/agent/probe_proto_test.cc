@@ -1,0 +1,75 @@
+#include "service/agent/probe_proto.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace mccs {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+agent::Probe Message() {
+  agent::Probe message;
+  message.set_question(7);
+  agent::ProbeFlow* flow = message.add_flows();
+  flow->set_source("10.0.0.1");
+  flow->set_destination("10.0.1.1");
+  flow->set_protocol(17);
+  flow->set_source_port(61000);
+  flow->set_destination_port(4791);
+  flow->set_switches(3);
+  return message;
+}
+
+TEST(ProbeProto, AFlowComesThrough) {
+  const auto tasks = TasksFromProto(Message());
+  ASSERT_TRUE(tasks.ok()) << tasks.status();
+  ASSERT_EQ(tasks->size(), 1u);
+  EXPECT_EQ(tasks->front().flow, (FiveTuple{.source_address = 0x0a000001,
+                                            .destination_address = 0x0a000101,
+                                            .protocol = kProtocolUdp,
+                                            .source_port = 61000,
+                                            .destination_port = 4791}));
+  EXPECT_EQ(tasks->front().switches, 3);
+}
+
+TEST(ProbeProto, WhatCannotBeProbedIsRefused) {
+  const auto refusal = [](const std::function<void(agent::ProbeFlow*)>& spoil) {
+    agent::Probe message = Message();
+    spoil(message.mutable_flows(0));
+    const auto tasks = TasksFromProto(message);
+    EXPECT_EQ(tasks.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(tasks.status().message());
+  };
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_source("h1"); }), HasSubstr("'h1'"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_destination("fd00::1"); }), HasSubstr("fd00::1"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_protocol(1); }), HasSubstr("protocol 1"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_protocol(6 + 256); }), HasSubstr("protocol 262"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_source_port(0); }), HasSubstr("port 0"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_destination_port(65536); }), HasSubstr("65536"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(0); }), HasSubstr("0 switches"));
+  EXPECT_THAT(refusal([](auto* flow) { flow->set_switches(17); }), HasSubstr("17 switches"));
+  agent::Probe many = Message();
+  while (many.flows_size() <= static_cast<int>(kMaxProbeTasks)) *many.add_flows() = many.flows(0);
+  EXPECT_FALSE(TasksFromProto(many).ok());
+  EXPECT_FALSE(TasksFromProto(agent::Probe()).ok());
+}
+
+TEST(ProbeProto, OutcomesKeepTheirOrder) {
+  const agent::Probed message =
+      ToMessage(7, {{.hops = {0x0aff0001, 0}, .why_not = ""}, {.hops = {}, .why_not = "no"}});
+  EXPECT_EQ(message.question(), 7u);
+  ASSERT_EQ(message.flows_size(), 2);
+  EXPECT_THAT(message.flows(0).hops(), ElementsAre("10.255.0.1", ""));
+  EXPECT_EQ(message.flows(0).why_not(), "");
+  EXPECT_THAT(message.flows(1).hops(), IsEmpty());
+  EXPECT_EQ(message.flows(1).why_not(), "no");
+  EXPECT_EQ(NothingProbed(Message(), "no").flows(0).why_not(), "no");
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,76 @@
+#include "service/probe/raw_prober.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+ProbeTask From(uint32_t address) {
+  return {.flow = {.source_address = address,
+                   .destination_address = 0x7f000002,
+                   .protocol = kProtocolUdp,
+                   .source_port = 61000,
+                   .destination_port = 4791},
+          .switches = 1};
+}
+
+ProbeOutcome OutcomeOf(const ProbeTask& task) {
+  std::promise<std::vector<ProbeOutcome>> promise;
+  RawProber prober;
+  prober.Probe({task},
+               [&](std::vector<ProbeOutcome> outcomes) { promise.set_value(std::move(outcomes)); });
+  std::vector<ProbeOutcome> outcomes = promise.get_future().get();
+  EXPECT_EQ(outcomes.size(), 1u);
+  return outcomes.at(0);
+}
+
+bool MayOpenRawSockets() {
+  return UniqueFd(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP)).valid();
+}
+
+TEST(RawProber, AnAddressOfAnotherHostIsRefused) {
+  if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
+  EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is no address of this host");
+}
+
+TEST(RawProber, WhereThereAreNoSwitchesNobodyAnswers) {
+  if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
+  EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the way to 127.0.0.2"));
+}
+
+TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {
+  RawProber prober;
+  for (size_t i = 0; i < RawProber::kMaxWaiting; ++i)
+    prober.Probe({From(0x7f000001)}, [](const std::vector<ProbeOutcome>&) {});
+}
+
+// Ends the process: 0 if what is needed was said.
+void ProbeWithoutPrivilege() {
+  __user_cap_header_struct header{};
+  header.version = _LINUX_CAPABILITY_VERSION_3;
+  __user_cap_data_struct none[2]{};
+  if (syscall(SYS_capset, &header, none) != 0) _exit(1);
+  const std::string why = OutcomeOf(From(0x7f000001)).why_not;
+  _exit(why.find("the capability CAP_NET_RAW") != std::string::npos ? 0 : 2);
+}
+
+TEST(RawProberDeathTest, WithoutThePrivilegeItSaysWhatIsNeeded) {
+  EXPECT_EXIT(ProbeWithoutPrivilege(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace mccs
