@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
 #include "topology/position.h"
+#include "topology/probed_paths.h"
 #include "topology/topology.h"
 
 namespace mccs {
@@ -64,6 +65,8 @@ struct ClusterView {
   // nothing they do not.
   std::vector<std::string> links_down = {};
   std::vector<std::string> links_drained = {};
+  // What daemons have found by probing; null: nothing.
+  std::shared_ptr<const ProbedPaths> probed = {};
 };
 
 }  // namespace mccs

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "controller/paces.h"
 #include "controller/planner.h"
+#include "controller/probe_wishes.h"
 
 namespace mccs {
 
@@ -15,7 +16,14 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       log_(log),
       started_(clock->Now()),
       paces_(options_.last_pace_revision),
-      windows_(log) {}
+      windows_(log),
+      probes_(log) {}
+
+ClusterView Coordinator::View() const {
+  ClusterView view = strategies_.With(registry_.View());
+  view.probed = probes_.known();
+  return view;
+}
 
 void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
   if (message.has_registration()) return HearRegister(agent, message.registration());
@@ -49,6 +57,9 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
     case agent::FromAgent::kDumped:
       questions_.Hear(host, message.dumped().question(), message.dumped().state());
       break;
+    case agent::FromAgent::kProbed:
+      if (probes_.Hear(host, message.probed(), clock_->Now())) replan_ = true;
+      break;
     default:
       break;  // A kind that a later version of the protocol added.
   }
@@ -75,6 +86,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
       !status.ok()) {
     return Refuse(agent, host, status);
   }
+  probes_.Lost(host.name());
   if (replaces) {
     host_of_.erase(old);
     End(old, absl::AbortedError("the daemon has opened another stream"));
@@ -143,6 +155,7 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
 void Coordinator::HearReport(const std::string& host, const agent::Report& report) {
   const CommId id(report.comm_id());
   rollouts_.Reported(id, host, report, clock_->Now());
+  if (LanesBroke(registry_, host, report)) probes_.LinksChanged(host);
   if (registry_.Report(host, report)) {
     LeaveAlone(id, report.change_trouble());
     strategies_.Touch(id);
@@ -155,6 +168,7 @@ void Coordinator::HearReport(const std::string& host, const agent::Report& repor
 }
 
 void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
+  if (!SameLinks(*objects_, *objects)) probes_.LinksChanged();
   objects_ = std::move(objects);
   left_alone_until_.clear();
   Replan();
@@ -176,6 +190,13 @@ void Coordinator::Replan() {
     Propose(decision.id, std::move(decision.strategy));
   }
   SendPaces();
+  probes_.Wish(WishedProbes(*objects_, View()), clock_->Now());
+  SendProbes();
+}
+
+void Coordinator::SendProbes() {
+  for (auto& [agent, probe] : probes_.Due(registry_, clock_->Now()))
+    *Tell(agent).mutable_probe() = std::move(probe);
 }
 
 void Coordinator::SendPaces() {
@@ -264,6 +285,7 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   registry_.Lose(known->second, why, clock_->Now());
   replan_ = true;
   questions_.Lost(known->second, why);
+  probes_.Lost(known->second);
   host_of_.erase(known);
 }
 
@@ -287,8 +309,9 @@ void Coordinator::Tick() {
   GiveUpStaleProposals();
   if (replan_) {
     Replan();
-  } else if (windows_.UpdateAll(now, clocks_)) {
-    TellPaces();
+  } else {
+    if (windows_.UpdateAll(now, clocks_)) TellPaces();
+    SendProbes();
   }
 }
 

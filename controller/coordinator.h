@@ -19,6 +19,7 @@
 #include "controller/host_clocks.h"
 #include "controller/objects/object_set.h"
 #include "controller/pace_book.h"
+#include "controller/probe_book.h"
 #include "controller/questions.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
@@ -76,14 +77,18 @@ class Coordinator {
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
 
+  // For what is shown to operators.
+  std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
+
   const Registry& registry() const { return registry_; }
   const Rollouts& rollouts() const { return rollouts_; }
   const HostClocks& clocks() const { return clocks_; }
   const WindowKeeper& windows() const { return windows_; }
   // For the store.
   StrategyMemory& strategies() { return strategies_; }
-  // What policies decide from: the registry, and communicators that are remembered.
-  ClusterView View() const { return strategies_.With(registry_.View()); }
+  // What policies decide from: the registry, communicators that are remembered, and ways that were
+  // probed.
+  ClusterView View() const;
   const std::string& version() const { return options_.version; }
   MonotonicNs Now() const { return clock_->Now(); }
 
@@ -101,6 +106,8 @@ class Coordinator {
   void TellPaces();
   // For the clock of `host`; without windows where that is not known.
   agent::Pace OnClockOf(const std::string& host, agent::Pace pace) const;
+  // Asks daemons what policies would like to know of the ways of flows.
+  void SendProbes();
   // Of `id` nothing came of what was proposed: not again for a while.
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
@@ -121,6 +128,7 @@ class Coordinator {
   std::vector<PlannedPace> planned_paces_;  // without windows
   HostClocks clocks_;
   WindowKeeper windows_;
+  ProbeBook probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::map<AgentKey, std::string> host_of_;  // registered agents
   bool replan_ = false;                      // something has changed that policies decide by

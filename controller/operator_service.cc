@@ -69,8 +69,11 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
 grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::Explanation* reply) {
-  const absl::StatusOr<ExplanationGround> ground = coordinator_->With(
-      [&](Coordinator& c) { return GatherExplanation(c.registry(), request->id(), c.Now()); });
+  const absl::StatusOr<ExplanationGround> ground = coordinator_->With([&](Coordinator& c) {
+    auto gathered = GatherExplanation(c.registry(), request->id(), c.Now());
+    if (gathered.ok()) gathered->view.probed = c.probed();
+    return gathered;
+  });
   if (ground.ok()) *reply = Explain(*ground, *catalog_->objects());
   return Answer(context, ground.status());
 }
@@ -78,9 +81,12 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
                                                     const control::ListWorkRequest* /*request*/,
                                                     control::ListWorkReply* reply) {
-  std::vector<WorkRecord> records =
-      coordinator_->With([](Coordinator& c) { return mccs::ListWork(c.registry()); });
-  *reply = ShowWork(std::move(records), *catalog_->objects());
+  std::shared_ptr<const ProbedPaths> probed;
+  std::vector<WorkRecord> records = coordinator_->With([&](Coordinator& c) {
+    probed = c.probed();
+    return mccs::ListWork(c.registry());
+  });
+  *reply = ShowWork(std::move(records), *catalog_->objects(), std::move(probed));
   return Answer(context, absl::OkStatus());
 }
 
@@ -164,13 +170,15 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
   }
   agents_->Flush();  // what policies make of it
   std::vector<WorkRecord> records;
+  std::shared_ptr<const ProbedPaths> probed;
   coordinator_->With([&](Coordinator& c) {
+    probed = c.probed();
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
     if (!spec.link.empty()) records = mccs::ListWork(c.registry());
   });
-  const control::ListWorkReply shown = ShowWork(std::move(records), *objects);
+  const control::ListWorkReply shown = ShowWork(std::move(records), *objects, std::move(probed));
   for (const control::CommunicatorWork& work : shown.communicators()) {
     const auto& links = work.links();
     if (work.links_by_topology() && std::find(links.begin(), links.end(), spec.link) != links.end())

@@ -88,8 +88,15 @@ std::string WhatOfATenantIsNotActedOn(const TenantSpec& tenant) {
 // Of a Topology; empty: nothing.
 std::string WhatKeepsFlowsFromPaths(const Topology& topology) {
   if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
-  return "A Topology whose source ports are mapped by probing places no flows yet: policies that "
-         "would go by it give source ports as locality_ring does.";
+  bool has_choice = false;
+  for (size_t i = 0; i < topology.switches().size(); ++i)
+    has_choice |= topology.NeighboursOf(SwitchId(static_cast<int32_t>(i))).size() > 1;
+  if (!has_choice) return "";
+  const auto has_address = [](const auto& part) { return !part.addresses.empty(); };
+  if (std::any_of(topology.switches().begin(), topology.switches().end(), has_address)) return "";
+  return "A Topology whose source ports are mapped by probing places no flows without the "
+         "`addresses` of its switches: policies that would go by it give source ports as "
+         "locality_ring does.";
 }
 
 }  // namespace

@@ -159,6 +159,10 @@ class Run {
         absl::StrAppend(planned.strategy.mutable_origin(), ", but for ", planned.astray,
                         " lanes for whose paths there is no free port");
       }
+      if (planned.unprobed > 0) {
+        absl::StrAppend(planned.strategy.mutable_origin(), ", when the paths of ", planned.unprobed,
+                        " lanes were still to be probed");
+      }
       results_[subject - subjects_.begin()] = std::move(planned.strategy);
     }
   }
@@ -182,6 +186,11 @@ bool IsActedOn(const PolicySpec& policy) {
 
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
   return FindPolicy(objects, communicator.tenant, FormatCommId(communicator.id), IsActedOn);
+}
+
+bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
+  const Object* policy = PolicyInForce(objects, communicator);
+  return policy != nullptr && PlacesFlows(PolicyOf(*policy).policy);
 }
 
 std::vector<absl::StatusOr<strategy::Strategy>> RunPolicies(const ObjectSet& objects,

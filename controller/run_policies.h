@@ -16,6 +16,9 @@ bool IsActedOn(const PolicySpec& policy);
 // The Policy that decides for a communicator. Null: none, and so locality_ring as it is.
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
 
+// Whether that one places the communicator's flows on paths.
+bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator);
+
 // By the order of view.communicators, each with its epoch one higher than now. Where flows cannot
 // be placed a communicator's ports are those of locality_ring, and the strategy's origin says why.
 // `view` is complete (controller/complete_view.h). Errors as LocalityRing's.

@@ -22,9 +22,11 @@ std::optional<NicId> NicOf(const Topology& topology, HostId host, const std::str
 
 }  // namespace
 
-LinkFinder::LinkFinder(const ObjectSet& objects) {
+LinkFinder::LinkFinder(const ObjectSet& objects, std::shared_ptr<const ProbedPaths> probed) {
+  ClusterView view;
+  view.probed = std::move(probed);
   for (const Object* object : objects.OfKind(ObjectKind::kTopology)) {
-    fabrics_.push_back(std::make_unique<Fabric>(TopologyOf(*object).topology, ClusterView()));
+    fabrics_.push_back(std::make_unique<Fabric>(TopologyOf(*object).topology, view));
   }
 }
 
@@ -81,8 +83,9 @@ std::vector<WorkRecord> ListWork(const Registry& registry) {
   return out;
 }
 
-control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects) {
-  LinkFinder finder(objects);
+control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects,
+                                std::shared_ptr<const ProbedPaths> probed) {
+  LinkFinder finder(objects, std::move(probed));
   control::ListWorkReply reply;
   for (WorkRecord& record : records) {
     std::set<std::string> links, pairs;

@@ -25,12 +25,12 @@ struct LaneEnds {
 // Which links flows take, by the operator's Topologies.
 class LinkFinder {
  public:
-  // LIFETIME: what `objects` holds outlives this.
-  explicit LinkFinder(const ObjectSet& objects);
+  // `probed` may be null. LIFETIME: what `objects` holds outlives this.
+  LinkFinder(const ObjectSet& objects, std::shared_ptr<const ProbedPaths> probed);
 
   // Adds the names of the links that the lane takes. False, and nothing is added: no Topology has
-  // both hosts, or its ways cannot be told from its file (source ports by `probe`, addresses that
-  // it does not have).
+  // both hosts, or its ways cannot be told (addresses that it does not have, source ports that were
+  // not probed).
   bool Add(const LaneEnds& lane, std::set<std::string>* links);
 
  private:
@@ -45,8 +45,9 @@ struct WorkRecord {
 };
 std::vector<WorkRecord> ListWork(const Registry& registry);
 
-// With the links.
-control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects);
+// With the links. `probed` may be null.
+control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects,
+                                std::shared_ptr<const ProbedPaths> probed);
 
 }  // namespace mccs
 

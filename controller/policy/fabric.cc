@@ -62,7 +62,7 @@ Fabric::Fabric(std::shared_ptr<const Topology> topology, const ClusterView& view
       drained_(Named(*topology_, view.links_drained)),
       capacity_bps_(Capacities(*topology_, down_)),
       paths_(*topology_, down_),
-      ports_(*topology_, paths_) {}
+      ports_(*topology_, paths_, view.probed) {}
 
 Fabrics::Fabrics(const ClusterView& view) {
   absl::flat_hash_map<std::string, const HostView*> seen;

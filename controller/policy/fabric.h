@@ -22,7 +22,7 @@ namespace mccs {
 // One Topology with the ways that lead over it now.
 class Fabric {
  public:
-  // With the links that `view` has as down and drained.
+  // With the links that `view` has as down and drained, and what has been probed.
   Fabric(std::shared_ptr<const Topology> topology, const ClusterView& view);
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;

@@ -102,10 +102,11 @@ void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow
   Lane lane = {.subject = static_cast<int>(subjects_.size()) - 1,
                .flow = flow,
                .ends = taken_->Between(communicator.hosts[flow.from], communicator.hosts[flow.to])};
+  const Allowed& allowed = AllowedPaths(fabric, flow, options, subject);
   PlacedFlow placed = {.paths = fabric->paths().Between(flow.from_nic, flow.to_nic),
-                       .allowed = AllowedPaths(fabric, flow, options, subject),
+                       .allowed = allowed.paths.get(),
                        .path = {},
-                       .fixed = false,
+                       .fixed = !allowed.any_port,
                        .last = options.last};
   if (flow.channel < communicator.strategy.channels_size()) {
     const strategy::ChannelStrategy& now = communicator.strategy.channels(flow.channel);
@@ -121,14 +122,17 @@ void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow
   group->lanes.push_back(std::move(lane));
 }
 
-const std::vector<PathIndex>* FlowPlanner::AllowedPaths(Fabric* fabric, const Flow& flow,
-                                                        const FlowOptions& options,
-                                                        const Subject& subject) {
+const FlowPlanner::Allowed& FlowPlanner::AllowedPaths(Fabric* fabric, const Flow& flow,
+                                                      const FlowOptions& options,
+                                                      const Subject& subject) {
   const Topology& topology = fabric->topology();
-  const AllowedKey key = {fabric, topology.nic(flow.from_nic).attached_to,
-                          topology.nic(flow.to_nic).attached_to, subject.limits};
+  const bool by_probe = fabric->ports().ByProbe();
+  const auto end = [&](NicId nic) {
+    return by_probe ? nic.value() : topology.nic(nic).attached_to.value();
+  };
+  const AllowedKey key = {fabric, end(flow.from_nic), end(flow.to_nic), subject.limits};
   const auto [entry, is_new] = allowed_.try_emplace(key);
-  if (!is_new) return entry->second.get();
+  if (!is_new) return entry->second;
   std::vector<bool> avoided(topology.links().size());
   for (const std::string& name : options.avoid_links) {
     if (const std::optional<LinkId> link = topology.FindLink(name)) avoided[link->value()] = true;
@@ -137,19 +141,20 @@ const std::vector<PathIndex>* FlowPlanner::AllowedPaths(Fabric* fabric, const Fl
   const bool by_rules = topology.source_ports().kind == SourcePortMapping::Kind::kRules;
   std::vector<PathIndex> allowed;
   for (int32_t p = 0; p < paths.size(); ++p) {
-    // Only rules leave paths without any port.
-    if (by_rules) {
+    // By a hash all have some.
+    if (by_rules || by_probe) {
       const auto port =
           fabric->ports().FindPort(flow.Ends(), PathIndex(p), subject.ports, 0, AnyPort);
       if (!port.ok() || !*port) continue;
     }
     allowed.push_back(PathIndex(p));
   }
+  entry->second.any_port = !by_probe || !allowed.empty();
   allowed = Without(paths, std::move(allowed), [&](LinkId l) { return fabric->IsDrained(l); });
   allowed = Without(paths, std::move(allowed), [&](LinkId l) { return avoided[l.value()]; });
   if (!allowed.empty() && allowed.size() < static_cast<size_t>(paths.size()))
-    entry->second = std::make_unique<std::vector<PathIndex>>(std::move(allowed));
-  return entry->second.get();
+    entry->second.paths = std::make_unique<std::vector<PathIndex>>(std::move(allowed));
+  return entry->second;
 }
 
 // Round robin over the tenants.
@@ -202,15 +207,20 @@ void FlowPlanner::ChoosePorts(Group* group) {
     if (lane.held) taken_->GiveBack(lane.flow.source_port, lane.ends);
     const uint64_t hash = LaneHash(subject.id, lane.flow.channel, lane.flow.place);
     const PortRange range = {subject.ports.first, subject.ports.last};
-    std::optional<uint16_t> port = taken_->Choose(
-        range, lane.ends, [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
-          const auto found = group->fabric->ports().FindPort(lane.flow.Ends(), *path, subject.ports,
-                                                             hash, is_free);
-          return found.ok() ? *found : std::nullopt;
-        });
+    std::optional<uint16_t> port;
+    if (path) {
+      port = taken_->Choose(range, lane.ends,
+                            [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
+                              const auto found = group->fabric->ports().FindPort(
+                                  lane.flow.Ends(), *path, subject.ports, hash, is_free);
+                              return found.ok() ? *found : std::nullopt;
+                            });
+    }
     if (!port) {
-      ++subject.astray;
-      if (range.first <= range.last) port = taken_->Choose(range, 0, hash, lane.ends);
+      ++(path ? subject.astray : subject.unprobed);
+      // One that is not known to be wrong stays: it will be probed.
+      const uint16_t now = lane.port_path ? 0 : lane.flow.source_port;
+      if (range.first <= range.last) port = taken_->Choose(range, now, hash, lane.ends);
     }
     lane.flow.source_port = port.value_or(0);
     lane.port_path = path;
@@ -231,7 +241,7 @@ std::vector<FlowPlanner::Planned> FlowPlanner::Solve() {
   std::vector<Planned> planned;
   for (Subject& subject : subjects_) {
     if (!std::exchange(subject.changed, false)) continue;
-    planned.push_back({subject.id, subject.strategy, subject.astray});
+    planned.push_back({subject.id, subject.strategy, subject.astray, subject.unprobed});
   }
   return planned;
 }

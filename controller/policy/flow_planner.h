@@ -53,6 +53,7 @@ class FlowPlanner {
     // Lanes whose port leads over another path than theirs, or none that is known: every port of
     // their path is taken, or none leads over it.
     int astray = 0;
+    int unprobed = 0;  // lanes that have no path, for no probe has told of any port of theirs
   };
   // The strategies of all that were added, and in later calls of those among them whose lanes have
   // moved since the call before, in the order of Add.
@@ -85,9 +86,17 @@ class FlowPlanner {
     SourcePortRange ports;
     int limits = 0;  // number of its Limits
     int astray = 0;
+    int unprobed = 0;
     bool changed = true;
   };
-  using AllowedKey = std::tuple<Fabric*, SwitchId, SwitchId, int>;
+  // Ends are switches, or NICs where these differ in the ports that are known (`probe`).
+  using AllowedKey = std::tuple<Fabric*, int32_t, int32_t, int>;
+
+  // Paths that such flows may take.
+  struct Allowed {
+    std::unique_ptr<std::vector<PathIndex>> paths;  // null: all
+    bool any_port = true;                           // some port is known to lead over one of them
+  };
 
   Group& GroupOf(Fabric* fabric);
   // Whether links lead from end to end, and which port takes which path is known.
@@ -95,8 +104,8 @@ class FlowPlanner {
   // Of the last subject.
   void AddLane(const CommunicatorView& communicator, const Flow& flow, const FlowOptions& options,
                Group* group);
-  const std::vector<PathIndex>* AllowedPaths(Fabric* fabric, const Flow& flow,
-                                             const FlowOptions& options, const Subject& subject);
+  const Allowed& AllowedPaths(Fabric* fabric, const Flow& flow, const FlowOptions& options,
+                              const Subject& subject);
   void OrderNew(Group* group);
   void KeepPorts(Group* group);
   void ChoosePorts(Group* group);
@@ -106,8 +115,7 @@ class FlowPlanner {
   std::vector<Group> groups_;
   std::vector<Subject> subjects_;
   std::map<Limits, int> limits_;
-  // Null: all.
-  absl::flat_hash_map<AllowedKey, std::unique_ptr<std::vector<PathIndex>>> allowed_;
+  absl::flat_hash_map<AllowedKey, Allowed> allowed_;
   size_t moved_ = 0;
 };
 

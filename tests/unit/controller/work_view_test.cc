@@ -60,7 +60,7 @@ class WorkViewTest : public testing::Test {
     registry_.Report(host, report);
   }
   control::CommunicatorWork Show(const ObjectSet& objects) {
-    return ShowWork(ListWork(registry_), objects).communicators(0);
+    return ShowWork(ListWork(registry_), objects, nullptr).communicators(0);
   }
 
   Registry registry_;

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Flows take the paths that the controller says, by the switches' counters, however it knows of them."""
+import contextlib
+import json
+import pathlib
+import tempfile
+import unittest
+
+from lab_world import ROOT, Lab, cases, eventually, program
+
+TESTBED = (ROOT / "tests/testbeds/mccs.yaml").read_text()
+FABRIC = {f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)}
+POLICY = """\
+---
+apiVersion: mccs/v1
+kind: Policy
+metadata:
+  name: paths
+spec:
+  policy: fair_flow
+"""
+HASH = """\
+    mapping: hash
+    hash: {name: linux-multipath, seed: 7,
+           fields: [source_address, destination_address, protocol, source_port, destination_port]}
+"""
+PROBE = """\
+    mapping: probe
+    candidates: 61000-64999
+"""
+# What a job moves in one direction while the counters are looked at; what else there is on a link meanwhile.
+MOVED, SMALL = 4_000_000, 400_000
+
+
+def testbed(source_ports=None):
+    if source_ports is None:
+        return TESTBED
+    return TESTBED[:TESTBED.index("  source_ports:")] + "  source_ports:\n" + source_ports
+
+
+class PathsLab(Lab):
+    def __init__(self, text):
+        self.folder_of_files = tempfile.TemporaryDirectory()
+        self.file = pathlib.Path(self.folder_of_files.name) / "topology.yaml"
+        self.file.write_text(text)
+        config = self.file.with_name("mccsd.yaml")
+        config.write_text("lanes: {channels: 1}\n")  # so that a job has one flow from host to host
+        super().__init__(name="paths", topology=self.file, mccsd_config=config)
+        try:
+            self.apply(text + POLICY)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self):
+        self.folder_of_files.cleanup()
+        return super().down()
+
+    def mccsctl(self, *words):
+        result = self.exec("controller", program("mccsctl"), *words)
+        assert result.returncode == 0, f"{words}: {result.stdout}{result.stderr}"
+        return result.stdout
+
+    def apply(self, text):
+        self.file.write_text(text)
+        return self.mccsctl("apply", "-f", self.file)
+
+    def job(self, *hosts):
+        """One rank on each host: over the first NICs."""
+        return self.start(program("tests/steady_job"), "--seconds", 3600,
+                          options=("--hosts", ",".join(hosts), "--ranks-per-host", 1))
+
+    def promised(self):
+        """Of each job, from the oldest on, the ways of its flows as the controller explains them: of each the
+        switches, one after the other. Empty: that is not known of all of them."""
+        listed = json.loads(self.mccsctl("get", "communicators", "-o", "json")).get("communicators", [])
+        return [self.ways(job["id"]) for job in listed]
+
+    def ways(self, job):
+        explained = self.exec("controller", program("mccsctl"), "explain", "communicator", job, "--interval", "0.1",
+                              "-o", "json")
+        if explained.returncode != 0:  # it has ended meanwhile
+            return []
+        ways = []
+        for flow in json.loads(explained.stdout).get("flows", []):
+            if not flow.get("in_ring"):
+                continue
+            links = [link.split("-") for link in flow.get("links", [])]
+            if not links:
+                return []
+            way = [links[0][1]]  # behind the NIC
+            for ends in links[1:-1]:
+                way.append(ends[1 - ends.index(way[-1])])
+            ways.append(way)
+        return ways
+
+    def moved(self):
+        """Bytes by (from, to) of each direction between switches since the lab came up."""
+        shown = self.command("links", "-o", "json")
+        assert shown.returncode == 0, shown.stderr
+        return {(line["from"], line["to"]): line["bytes"] for line in json.loads(shown.stdout)
+                if line["link"] in FABRIC}
+
+    def grown(self):
+        """By how much each direction grows until one has moved enough."""
+        before = self.moved()
+        growth = {}
+
+        def enough():
+            now = self.moved()
+            growth.update({ends: now[ends] - before[ends] for ends in now})
+            return max(growth.values()) > MOVED
+        assert eventually(enough), growth
+        return growth
+
+
+def directions(ways):
+    """(from, to) of all that they go through."""
+    return {ends for way in ways for ends in zip(way, way[1:])}
+
+
+class Paths(unittest.TestCase):
+    def expect_promises_kept(self, lab):
+        """Two jobs from rack to rack, each with a flow in either direction, and two spines."""
+        with lab.job("h1", "h2") as first:
+            self.assertTrue(first.says("running", times=2), first.output + lab.logs())
+            with lab.job("h5", "h3") as second:
+                self.assertTrue(second.says("running", times=2), second.output + lab.logs())
+                # No direction of a link is for two flows while another has none.
+                self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL),
+                                f"{lab.promised()} {lab.logs()}")
+            self.expect_as_promised(lab)
+
+    def expect_as_promised(self, lab):
+        """Of one job: each of its flows is seen on its way, and nothing elsewhere."""
+        seen = {}
+
+        def promised_the_same():
+            seen["before"], seen["growth"], seen["after"] = lab.promised(), lab.grown(), lab.promised()
+            return len(seen["before"]) == 1 and seen["before"][0] and seen["before"] == seen["after"]
+        self.assertTrue(eventually(promised_the_same), f"{seen} {lab.logs()}")
+        ways, = seen["before"]
+        self.assertEqual(sorted((way[0], way[-1]) for way in ways), [("leaf0", "leaf1"), ("leaf1", "leaf0")])
+        self.assertEqual({ends for ends, count in seen["growth"].items() if count > SMALL}, directions(ways), seen)
+
+    def test_by_rules_of_source_ports(self):
+        with PathsLab(testbed()) as lab:
+            self.expect_promises_kept(lab)
+
+    def test_by_a_hash_that_is_known(self):
+        with PathsLab(testbed(HASH)) as lab:
+            self.expect_promises_kept(lab)
+
+    def test_by_probing_what_nobody_knows(self):
+        with PathsLab(testbed(PROBE)) as lab:
+            self.expect_promises_kept(lab)
+
+    def test_flows_are_probed_again_when_links_are_said_to_have_changed(self):
+        text = testbed(PROBE)
+        with PathsLab(text) as lab, contextlib.ExitStack() as jobs:
+            for hosts in (("h1", "h2"), ("h5", "h3")):
+                job = jobs.enter_context(lab.job(*hosts))
+                self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+
+            def meet():
+                return min(lab.grown().values()) < SMALL
+            self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
+            # Until the leaves' new hashes bring flows together.
+            for seed in range(1, 40):
+                for leaf in ("leaf0", "leaf1"):
+                    lab.exec(leaf, "sysctl", "-qw", f"net.ipv4.fib_multipath_hash_seed={seed}")
+                if meet():
+                    break
+            else:
+                self.fail("no seed brings flows together")
+            lab.apply(text.replace('["10.255.0.[1-4]"]', '["10.255.0.[1-4]", "10.254.0.[1-4]"]') + POLICY)
+            self.assertTrue(eventually(lambda: not meet()), f"{lab.promised()} {lab.logs()}")
+
+
+if __name__ == "__main__":
+    cases.main()

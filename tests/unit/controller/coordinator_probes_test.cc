@@ -1,0 +1,203 @@
+// Flows under the mapping `probe`: what the coordinator asks, and what it makes of the answers. The
+// fabric is a hash that it does not know.
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/lane_hash.h"
+#include "tests/unit/controller/coordinator_fixture.h"
+#include "topology/five_tuple.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kSpines = 2;
+
+// h0 at leaf0 and h1 at leaf1; a spine link carries half of a NIC.
+std::string Fabric(const std::string& switches) {
+  return Document(
+      "Topology", "t",
+      absl::StrCat("  racks: [{name: \"r[0-1]\"}]\n"
+                   "  switches:\n"
+                   "    - name: \"leaf[0-1],spine[0-1]\"\n",
+                   switches,
+                   "  hosts:\n"
+                   "    - {name: h0, rack: r0, gpus: 2, nics: [{name: nic0, switch: leaf0,"
+                   " capacity: 100Gbps, address: 10.0.0.1}]}\n"
+                   "    - {name: h1, rack: r1, gpus: 2, nics: [{name: nic0, switch: leaf1,"
+                   " capacity: 100Gbps, address: 10.0.1.1}]}\n"
+                   "  links:\n"
+                   "    - {between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 50Gbps}\n"
+                   "  source_ports: {mapping: probe}\n"));
+}
+
+class CoordinatorProbesTest : public CoordinatorTest {
+ protected:
+  void Start(const std::string& switches = "      addresses: [\"10.255.0.[1-4]\"]\n") {
+    SetFabric(switches);
+    Say(kFirst, Registration(MakeHost("h0", "r0", "10.0.0.1:7400")));
+    Say(kSecond, Registration(MakeHost("h1", "r1", "10.0.1.1:7400")));
+    for (const uint64_t id : {1, 2})
+      Deliver(Say(kFirst, Announcement(MakeAnnounce(id, {"h0", "h1"}))));
+  }
+  void SetFabric(const std::string& switches) {
+    objects_ =
+        After(objects_, Together({Fabric(switches), PolicyDocument("p", "  policy: fair_flow\n")}));
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(objects_));
+    Deliver(coordinator_.TakeOutbox());
+  }
+
+  // Which spine a flow takes. Another `seed_`: the fabric has come to hash in another way.
+  int SpineOf(const std::string& source, uint32_t port) const {
+    return static_cast<int>(Mix(Mix(seed_ + *ParseIpv4(source)) + port) % kSpines);
+  }
+
+  agent::FromAgent AnswerTo(const agent::Probe& probe) {
+    agent::FromAgent message;
+    message.mutable_probed()->set_question(probe.question());
+    for (const agent::ProbeFlow& flow : probe.flows()) {
+      ++probes_;
+      EXPECT_EQ(flow.switches(), 3u);
+      EXPECT_EQ(flow.destination_port(), 7400u);
+      const bool out = flow.source() == "10.0.0.1";
+      agent::ProbedFlow* found = message.mutable_probed()->add_flows();
+      if (!why_not_.empty()) {
+        found->set_why_not(why_not_);
+        continue;
+      }
+      found->add_hops(out ? "10.255.0.1" : "10.255.0.2");
+      found->add_hops(absl::StrCat("10.255.0.", 3 + SpineOf(flow.source(), flow.source_port())));
+      found->add_hops(out ? "10.255.0.2" : "10.255.0.1");
+    }
+    return message;
+  }
+
+  // Agents take what is proposed, and answer what they are asked.
+  void Deliver(std::vector<Outgoing> outbox) {
+    for (Outgoing& out : outbox) {
+      if (out.message->has_propose()) {
+        ++proposals_;
+        const CommId id(out.message->propose().comm_id());
+        agent::Announce announce = coordinator_.registry().communicators().at(id).announced;
+        announce.set_running(true);
+        *announce.mutable_strategy() = out.message->propose().strategy();
+        announce.set_newest_epoch(announce.strategy().epoch());
+        Deliver(Say(kFirst, Announcement(announce)));
+        Deliver(Say(kFirst, Reporting(id.value(), announce.strategy().epoch())));
+      } else if (out.message->has_probe()) {
+        const agent::FromAgent answer = AnswerTo(out.message->probe());
+        Deliver(Say(out.to, answer));
+      }
+    }
+  }
+  void Rounds(int count) {
+    for (int i = 0; i < count; ++i) {
+      clock_.now += kNsPerSec;
+      Deliver(Say(kFirst, Beat()));
+      Deliver(Say(kSecond, Beat()));
+      Deliver(Tick());
+    }
+  }
+
+  const strategy::Strategy& StrategyOf(uint64_t id) {
+    return coordinator_.registry().communicators().at(CommId(id)).Newest();
+  }
+  // Of both communicators, the spine that the lane from this host really takes.
+  std::multiset<int> SpinesFrom(int host) {
+    std::multiset<int> spines;
+    for (const uint64_t id : {1, 2}) {
+      const strategy::ChannelStrategy& channel = StrategyOf(id).channels(0);
+      for (int i = 0; i < channel.ring_size(); ++i) {
+        if (channel.ring(i) != host) continue;
+        spines.insert(SpineOf(host == 0 ? "10.0.0.1" : "10.0.1.1", channel.source_ports(i)));
+      }
+    }
+    return spines;
+  }
+
+  ObjectSet objects_;
+  uint64_t seed_ = 1;
+  std::string why_not_;
+  int probes_ = 0, proposals_ = 0;
+};
+
+TEST_F(CoordinatorProbesTest, FlowsGoWhereTheyArePlacedOnAFabricThatNobodyConfigured) {
+  Start();
+  Rounds(10);
+  EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
+  EXPECT_EQ(SpinesFrom(1), (std::multiset<int>{0, 1}));
+  EXPECT_THAT(StrategyOf(1).origin(), Not(HasSubstr("but for")));
+  // Then there is nothing more to do, but to look now and then whether all is as it was.
+  const int proposals = proposals_, probes = probes_;
+  Rounds(30);
+  EXPECT_EQ(proposals_, proposals);
+  EXPECT_EQ(probes_, probes);
+  Rounds(60);
+  EXPECT_EQ(proposals_, proposals);
+  EXPECT_EQ(probes_, probes + 4);
+}
+
+class SeededCoordinatorProbesTest : public CoordinatorProbesTest,
+                                    public testing::WithParamInterface<uint64_t> {};
+
+TEST_P(SeededCoordinatorProbesTest, ComesToRestWhereFlowsDoNotMeet) {
+  seed_ = GetParam();
+  Start();
+  Rounds(15);
+  EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1})) << "seed " << seed_;
+  EXPECT_EQ(SpinesFrom(1), (std::multiset<int>{0, 1})) << "seed " << seed_;
+  const int proposals = proposals_;
+  Rounds(5);
+  EXPECT_EQ(proposals_, proposals) << "seed " << seed_;
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SeededCoordinatorProbesTest, testing::Range<uint64_t>(1, 101));
+
+TEST_F(CoordinatorProbesTest, AFlowThatHasComeElsewhereIsFoundAndPlacedAgain) {
+  Start();
+  Rounds(10);
+  seed_ = 2;
+  for (int i = 0; i < 20 && SpinesFrom(0) == std::multiset<int>{0, 1}; ++i) ++seed_;
+  ASSERT_NE(SpinesFrom(0), (std::multiset<int>{0, 1}));
+  Rounds(140);
+  EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
+  EXPECT_EQ(SpinesFrom(1), (std::multiset<int>{0, 1}));
+}
+
+TEST_F(CoordinatorProbesTest, WithAnotherTopologyWhatWasKnownIsAskedAnew) {
+  Start();
+  Rounds(10);
+  const int probes = probes_;
+  SetFabric("      addresses: [\"10.255.0.[1-4]\", \"10.254.0.[1-4]\"]\n");
+  Rounds(5);
+  EXPECT_GT(probes_, probes);
+  EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
+}
+
+TEST_F(CoordinatorProbesTest, WhereNothingCanBeFoundOutLanesRunOnAndItIsSaid) {
+  why_not_ = "mccsd may not open raw sockets";
+  Start();
+  Rounds(40);
+  EXPECT_THAT(StrategyOf(1).origin(),
+              HasSubstr("when the paths of 2 lanes were still to be probed"));
+  EXPECT_NE(StrategyOf(1).channels(0).source_ports(0), 0u);
+  const int proposals = proposals_;
+  Rounds(100);
+  EXPECT_EQ(proposals_, proposals);
+  why_not_ = "";
+  Rounds(40);
+  EXPECT_EQ(SpinesFrom(0), (std::multiset<int>{0, 1}));
+}
+
+TEST_F(CoordinatorProbesTest, WithoutAddressesOfSwitchesNobodyIsAsked) {
+  Start("");
+  Rounds(40);
+  EXPECT_EQ(probes_, 0);
+  EXPECT_THAT(StrategyOf(1).origin(), HasSubstr("say their `addresses`"));
+}
+
+}  // namespace
+}  // namespace mccs
