@@ -42,12 +42,12 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
 }
 
 void Reporter::Poll(const WorkDone& work, const std::string& held_up) {
-  if (work.operations == reported_operations_ || env_.access.clock->Now() < next_) return;
+  if (!HasNews(work.operations) || env_.access.clock->Now() < next_) return;
   Report(work, absl::OkStatus(), held_up);
 }
 
 MonotonicNs Reporter::NextDeadline(uint64_t operations) const {
-  return operations != reported_operations_ ? next_ : std::numeric_limits<MonotonicNs>::max();
+  return HasNews(operations) ? next_ : std::numeric_limits<MonotonicNs>::max();
 }
 
 void Reporter::End(const absl::Status& failure) {

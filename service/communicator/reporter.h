@@ -52,6 +52,12 @@ class Reporter {
   void End(const absl::Status& failure);
 
  private:
+  // Of an operation that takes long, lanes are told as it gets on: who looks at them would see them
+  // stand still.
+  bool HasNews(uint64_t operations) const {
+    return operations != reported_operations_ || activity_.busy();
+  }
+
   const CommunicatorEnvironment& env_;
   const Formation& formation_;
   const WorkTally& tally_;

@@ -110,6 +110,16 @@ TEST_F(SimPacing, TwoCommunicatorsKeepToTheirCaps) {
   EXPECT_EQ(slow.job().Wrong(OpKind::kAllReduce, kElements), 0u);
 }
 
+TEST_F(SimPacing, LanesAreReportedWhileAnOperationGetsOn) {
+  Load load(world_);
+  load.SetPace({}, 400'000);  // one operation takes eight seconds
+  Work({&load}, 2 * kNsPerSec);
+  const uint64_t begun = load.bytes(0);
+  Work({&load}, 2 * kNsPerSec);
+  EXPECT_FALSE(load.job().Done());
+  EXPECT_NEAR(static_cast<double>(load.bytes(0) - begun), 100'000, 25'000) << "reports are rare";
+}
+
 TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
