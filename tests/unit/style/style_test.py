@@ -96,6 +96,13 @@ class Rooms(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
+    def test_none_was_left_in_the_middle_of_a_merge(self):
+        marker = re.compile(r"^(<{7} |>{7} |={7}$)", re.MULTILINE)
+        suffixes = (".h", ".cc", ".py", ".md", ".proto", ".yaml", ".txt", ".cmake", ".sh", "")
+        torn = [str(path.relative_to(ROOT)) for path in sources(*suffixes)
+                if marker.search(path.read_text(errors="replace"))]
+        self.assertEqual(torn, [], "has a merge's markers")
+
     def test_none_is_longer_than_the_limit(self):
         too_long = []
         for path in sources(".h", ".cc", ".cu", ".cuh", ".py"):
