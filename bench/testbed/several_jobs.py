@@ -9,7 +9,7 @@ import time
 
 from fabric import LIBRARY_ORDER, MIB, PLACED, as_a_library, ordered_by_chance
 
-SIZE = 4 * MIB
+SIZE = MIB  # small: what is measured is whole calls
 # Per job: hosts, ranks on each, GPU where it is one.
 SETUPS = {
     "S1": {"A": (["h2", "h1"], 2, None), "B": (["h3", "h5"], 2, None)},
