@@ -1,6 +1,5 @@
 """Table shares: what a tenant's cap and guarantee are worth over each second, on a link that two tenants share."""
 import collections
-import json
 import statistics
 import time
 
@@ -25,10 +24,9 @@ SETTLE_S = 4
 def sample(fabric):
     """Mbps of payload that each tenant sends out of the host that sends least, over one second of the daemon's clock."""
     rates = {}
-    for communicator in json.loads(fabric.control("get", "communicators", "-o", "json"))["communicators"]:
-        said = json.loads(fabric.control("explain", "communicator", communicator["id"], "--interval", 1, "-o", "json"))
+    for communicator in fabric.communicators():
         of_hosts = collections.Counter()
-        for flow in said["flows"]:
+        for flow in fabric.flows(communicator["id"], 1):
             of_hosts[flow["from"]] += flow["measured_bps"] / 1e6
         rates[communicator["tenant"]] = min(of_hosts.values())
     return rates
@@ -36,8 +34,7 @@ def sample(fabric):
 
 def measure(fabric, tenants, seconds):
     for name, spec in tenants.items():
-        fabric.apply_object({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name},
-                             "spec": {"who": {"sockets": [name]}, **spec}})
+        fabric.apply_tenant(name, **spec)
     jobs = [fabric.training(name, HOSTS, 1, gpu, SIZE, 0) for gpu, name in enumerate(tenants)]
     try:
         time.sleep(SETTLE_S)

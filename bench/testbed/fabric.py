@@ -55,6 +55,19 @@ class Fabric:
     def apply(self, spec, name="testbed"):
         self.apply_object({"apiVersion": "mccs/v1", "kind": "Policy", "metadata": {"name": name}, "spec": spec})
 
+    def apply_tenant(self, name, **spec):
+        """Of the lab's socket of that name."""
+        self.apply_object({"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name},
+                           "spec": {"who": {"sockets": [name]}, **spec}})
+
+    def communicators(self):
+        return json.loads(self.control("get", "communicators", "-o", "json"))["communicators"]
+
+    def flows(self, communicator, seconds):
+        """What `mccsctl explain` says of them, measured over so many seconds."""
+        return json.loads(self.control("explain", "communicator", communicator, "--interval", seconds,
+                                       "-o", "json"))["flows"]
+
     def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None, tenant="a"):
         """collective_perf as one job of a tenant of the lab, for Popen or call."""
         program = [BIN / "collective_perf", "--op", op, "--min", size, "--max", size, "--iters", iterations,
@@ -127,7 +140,7 @@ class Fabric:
 
 
 def end(jobs):
-    """What each has printed."""
+    """What each has printed; None of one whose output nobody wanted."""
     for job in jobs:
         job.terminate()
     return [job.communicate(timeout=60)[0] for job in jobs]

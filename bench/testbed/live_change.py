@@ -54,12 +54,6 @@ class Background:
             stderr=subprocess.DEVNULL, **options))
         return self.processes[-1]
 
-    def end(self):
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.wait(timeout=60)
-
 
 def avoiding(links):
     return {"policy": "fair_flow", "parameters": {"avoid_links": links}}
@@ -83,7 +77,7 @@ def run(fabric, options, tell):
     finally:
         said, = end([job])
         if background is not None:
-            background.end()
+            end(background.processes)
     steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
     marks = [0, crowded - begun, moved - begun, ended - begun]
     # A second after each change counts for neither side.

@@ -7,7 +7,7 @@ import math
 import subprocess
 import time
 
-from fabric import LIBRARY_ORDER, MIB, PLACED, as_a_library, ordered_by_chance
+from fabric import LIBRARY_ORDER, MIB, PLACED, as_a_library, end, ordered_by_chance
 
 SIZE = MIB  # small: what is measured is whole calls
 # Per job: hosts, ranks on each, GPU where it is one.
@@ -30,15 +30,10 @@ def finer(policy):
     return {**policy, "parameters": {**policy.get("parameters", {}), "channels_per_nic": 2}}
 
 
-def communicators(fabric):
-    return json.loads(fabric.control("get", "communicators", "-o", "json"))["communicators"]
-
-
 def optimum(fabric, communicator, ranks):
     """busbw in MB/s that the job would have by the flow model: max-min fair shares of the links' whole rates."""
-    flows = json.loads(fabric.control("explain", "communicator", communicator, "--interval", 0.2, "-o", "json"))["flows"]
     of_channels = {}
-    for flow in flows:
+    for flow in fabric.flows(communicator, 0.2):
         if flow["in_ring"]:
             of_channels.setdefault(flow["channel"], []).append(flow["expected_bps"])
     if not of_channels:
@@ -55,7 +50,7 @@ def measure(fabric, jobs, policy, seconds):
     ids = {}
     try:
         for name, (hosts, ranks_per_host, gpu) in jobs.items():
-            before = {c["id"] for c in communicators(fabric)}
+            before = {c["id"] for c in fabric.communicators()}
             running[name] = subprocess.Popen(
                 [str(a) for a in fabric.command(hosts, ranks_per_host, "all_reduce", SIZE, 1_000_000, gpu=gpu,
                                                  tenant=name.lower())],
@@ -64,7 +59,7 @@ def measure(fabric, jobs, policy, seconds):
             while name not in ids:
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"job {name} did not start")
-                ids.update({name: c["id"] for c in communicators(fabric)
+                ids.update({name: c["id"] for c in fabric.communicators()
                             if c["id"] not in before and int(c.get("operations", 0)) > 0})
         time.sleep(2)  # flows of those that came first may move
         top = json.loads(fabric.control("top", "--once", "--interval", seconds, "-o", "json"))
@@ -72,10 +67,7 @@ def measure(fabric, jobs, policy, seconds):
         return ({name: float(by_id[id]["busbw"]) / 1e6 for name, id in ids.items()},
                 {name: optimum(fabric, id, by_id[id]["ranks"]) for name, id in ids.items()})
     finally:
-        for job in running.values():
-            job.terminate()
-        for job in running.values():
-            job.wait(timeout=60)
+        end(running.values())
 
 
 def run(fabric, options, tell):
