@@ -109,6 +109,12 @@ std::optional<uint64_t> ParseBitRate(std::string_view text) {
   return bits;
 }
 
+std::string FormatMilliseconds(int64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g ms", static_cast<double>(ns) / 1e6);
+  return text;
+}
+
 std::string FormatAge(int64_t ns) {
   if (ns < 1'000'000'000) return absl::StrCat(ns < 0 ? 0 : ns / 1'000'000, " ms");
   struct Unit {

@@ -30,6 +30,9 @@ std::optional<uint64_t> ParseBitRate(std::string_view text);
 // "850 ms", "12 s", "3 min 5 s", "2 h 10 min", "4 d 1 h": the two largest units that are not zero.
 std::string FormatAge(int64_t ns);
 
+// "4.25 ms", "0.5 ms": four digits.
+std::string FormatMilliseconds(int64_t ns);
+
 // "5s", "1.5s", "200ms", "1m30s" in nanoseconds. Nothing for what is no time above zero and at most
 // a year.
 std::optional<int64_t> ParseDurationNs(std::string_view text);

@@ -5,10 +5,7 @@
 namespace mccs {
 namespace {
 
-// Beyond this no clock is; sums and differences of such times fit.
-constexpr MonotonicNs kLatest = int64_t{1} << 60;
-
-bool IsATime(MonotonicNs time) { return time > 0 && time < kLatest; }
+bool IsATime(MonotonicNs time) { return time > 0 && time < kLatestTime; }
 
 int64_t DriftIn(int64_t ns) {
   return static_cast<int64_t>(HostClocks::kDrift * static_cast<double>(ns));

@@ -17,6 +17,9 @@
 
 namespace mccs {
 
+// Beyond this no clock is, its own or a host's; sums and differences of such times fit.
+inline constexpr MonotonicNs kLatestTime = int64_t{1} << 60;
+
 struct ClockReading {
   int64_t offset_ns = 0;  // what the host's clock shows more than the controller's
   int64_t error_ns = 0;   // it is no further from the truth than that

@@ -4,34 +4,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "base/units.h"
 #include "controller/policy/period.h"
 
 namespace mccs {
 namespace {
 
-// More than a daemon keeps. Beyond kLatest no clock is: sums and differences of such times fit.
+// More than a daemon keeps.
 constexpr int kMostSpans = 1024;
-constexpr MonotonicNs kLatest = int64_t{1} << 60;
 
 // Nothing: they cannot be times.
 std::optional<std::vector<WorkSpan>> SpansOf(const agent::Activity& activity) {
   if (activity.span_ns_size() > 2 * kMostSpans) return std::nullopt;
   MonotonicNs at = activity.begin_ns();
-  if (at < -kLatest || at > kLatest) return std::nullopt;
+  if (at < -kLatestTime || at > kLatestTime) return std::nullopt;
   std::vector<WorkSpan> spans;
   for (int i = 0; i < activity.span_ns_size(); ++i) {
-    if (activity.span_ns(i) > static_cast<uint64_t>(kLatest - at)) return std::nullopt;
+    if (activity.span_ns(i) > static_cast<uint64_t>(kLatestTime - at)) return std::nullopt;
     const MonotonicNs end = at + static_cast<int64_t>(activity.span_ns(i));
     if (i % 2 == 0) spans.push_back({at, end});
     at = end;
   }
   return spans;
-}
-
-std::string Ms(int64_t ns) {
-  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kNsPerMs);
 }
 
 }  // namespace
@@ -53,7 +48,7 @@ bool WindowKeeper::Hear(const std::string& host, const agent::Report& report) {
   if (!favoured_.contains(id) || !report.has_activity()) return false;
   std::optional<std::vector<WorkSpan>> spans = SpansOf(report.activity());
   const MonotonicNs measured = report.measured_ns();
-  if (!spans || measured < -kLatest || measured > kLatest) return false;
+  if (!spans || measured < -kLatestTime || measured > kLatestTime) return false;
   Record record = {
       .spans = *std::move(spans), .goes_on = report.activity().goes_on(), .measured = measured};
   for (const WorkSpan& span : record.spans) record.busy_ns += span.end - span.begin;
@@ -96,7 +91,7 @@ absl::StatusOr<WindowKeeper::Rhythm> WindowKeeper::RhythmOf(const std::vector<Co
   std::vector<WorkSpan> all;
   Rhythm rhythm;
   bool goes_on = false;
-  MonotonicNs heard = -kLatest;
+  MonotonicNs heard = -kLatestTime;
   for (const CommId id : favoured) {
     const auto known = records_.find(id);
     if (known == records_.end()) continue;
@@ -119,9 +114,9 @@ absl::StatusOr<WindowKeeper::Rhythm> WindowKeeper::RhythmOf(const std::vector<Co
   MCCS_ASSIGN_OR_RETURN(rhythm.period, FindPeriod(Union(std::move(all)),
                                                   {.goes_on = goes_on, .horizon_ns = kHorizonNs}));
   if (now - heard > 2 * rhythm.period.period_ns + kPatienceNs) {
-    return absl::NotFoundError(absl::StrCat("it has not communicated for ", Ms(now - heard),
-                                            ", and came each ", Ms(rhythm.period.period_ns),
-                                            " before"));
+    return absl::NotFoundError(
+        absl::StrCat("it has not communicated for ", FormatMilliseconds(now - heard),
+                     ", and came each ", FormatMilliseconds(rhythm.period.period_ns), " before"));
   }
   return rhythm;
 }
@@ -155,8 +150,8 @@ bool WindowKeeper::Hold(const WaitRule& rule, const absl::StatusOr<PlannedWindow
   Held next = {.windows = std::nullopt, .since = now};
   if (fresh.ok()) {
     next.windows = *fresh;
-    next.text = absl::StrCat("for ", Ms(fresh->open_ns), " of each ", Ms(fresh->period_ns),
-                             ", in the pauses of ", whom);
+    next.text = absl::StrCat("for ", FormatMilliseconds(fresh->open_ns), " of each ",
+                             FormatMilliseconds(fresh->period_ns), ", in the pauses of ", whom);
   } else {
     next.text = absl::StrCat("at any time; ", whom, ": ", std::string(fresh.status().message()));
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "base/units.h"
 
 namespace mccs {
 namespace {
@@ -42,10 +42,6 @@ int64_t Middle(std::vector<int64_t> values) {
 // How many periods such a distance is.
 int64_t PeriodsIn(int64_t distance, int64_t period) {
   return std::clamp<int64_t>((distance + period / 2) / period, 1, kMostPeriods);
-}
-
-std::string Ms(int64_t ns) {
-  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kNsPerMs);
 }
 
 struct Joined {
@@ -104,9 +100,9 @@ class Bursts {
     if (apart && lately && std::max(like_pause, like_distance) + unlike >= pauses_.size())
       return absl::OkStatus();
     const auto [least, longest] = std::minmax_element(distances_.begin(), distances_.end());
-    return absl::NotFoundError(absl::StrCat("it communicates at no regular times: its last ",
-                                            distances_.size() + 1, " bursts came ", Ms(*least),
-                                            " to ", Ms(*longest), " one after the other"));
+    return absl::NotFoundError(absl::StrCat(
+        "it communicates at no regular times: its last ", distances_.size() + 1, " bursts came ",
+        FormatMilliseconds(*least), " to ", FormatMilliseconds(*longest), " one after the other"));
   }
 
   Period Estimate(int64_t horizon_ns) const {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "controller/policy/flow.h"
 
 namespace mccs {
@@ -20,10 +20,6 @@ constexpr int64_t kDrainPart = 100;  // of the period
 // Windows are told again where their edges are further away than that from where they should be.
 constexpr int64_t kTolerancePart = 80;  // of the period
 constexpr int64_t kLeastToleranceNs = kNsPerMs / 2;
-
-std::string Ms(int64_t ns) {
-  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kNsPerMs);
-}
 
 int64_t ToleranceOf(int64_t period_ns) {
   return std::max(period_ns / kTolerancePart, kLeastToleranceNs);
@@ -105,9 +101,10 @@ absl::StatusOr<PlannedWindows> WindowsBetween(const Period& favoured, int64_t cl
   const int64_t open = pause - clock_error_ns - guard;
   if (open < favoured.period_ns / kLeastOpenPart || open < kLeastPauseNs) {
     return absl::NotFoundError(absl::StrCat(
-        "of each ", Ms(favoured.period_ns), " it communicates ", Ms(favoured.busy_ns),
-        ", and what is left is too short beside a guard of ", Ms(guard + clock_error_ns),
-        " (clocks ", Ms(clock_error_ns), ", its own irregularity ", Ms(favoured.error_ns), ")"));
+        "of each ", FormatMilliseconds(favoured.period_ns), " it communicates ",
+        FormatMilliseconds(favoured.busy_ns), ", and what is left is too short beside a guard of ",
+        FormatMilliseconds(guard + clock_error_ns), " (clocks ", FormatMilliseconds(clock_error_ns),
+        ", its own irregularity ", FormatMilliseconds(favoured.error_ns), ")"));
   }
   return PlannedWindows{.period_ns = favoured.period_ns,
                         .origin = favoured.onset + favoured.busy_ns + clock_error_ns,

@@ -77,5 +77,11 @@ TEST(Ages, ShowTheTwoLargestUnits) {
   EXPECT_EQ(FormatAge((86'400 + 3'600) * kSecond), "1 d 1 h");
 }
 
+TEST(FormatMilliseconds, HasFourDigits) {
+  EXPECT_EQ(FormatMilliseconds(4'250'000), "4.25 ms");
+  EXPECT_EQ(FormatMilliseconds(1'234'567'000), "1235 ms");
+  EXPECT_EQ(FormatMilliseconds(0), "0 ms");
+}
+
 }  // namespace
 }  // namespace mccs
