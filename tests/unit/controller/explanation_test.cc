@@ -5,9 +5,8 @@
 
 #include <map>
 
-#include "controller/objects/change.h"
-#include "controller/objects/read_objects.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace {
@@ -15,21 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Two racks of two hosts, two spines; ports decide which spine.
-constexpr char kTopology[] = R"(apiVersion: mccs/v1
-kind: Topology
-metadata: {name: fabric}
-spec:
-  racks: [{name: "r[0-1]"}]
-  switches: [{name: "leaf[0-1],spine[0-1]"}]
-  hosts:
-    - {name: "h[0-1]", rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}
-    - {name: "h[2-3]", rack: r1, gpus: 1, nics: [{name: nic0, switch: leaf1, capacity: 10Gbps}]}
-  links: [{between: ["leaf[0-1]", "spine[0-1]"], capacity: 10Gbps}]
-  source_ports:
-    mapping: rules
-    rules: [{ports: 61000-61099, via: spine0}, {ports: 61100-61199, via: spine1}]
-)";
+const std::string kTopology = TwoSpinesDocument("h[0-1]", "h[2-3]");
 
 constexpr char kCap[] = R"(---
 apiVersion: mccs/v1
@@ -74,17 +59,9 @@ class ExplanationTest : public testing::Test {
     registry_.Report(host, report);
   }
   control::Explanation Ask(const std::string& id, const std::string& objects) {
-    ObjectSet set;
-    if (!objects.empty()) {
-      auto read = ReadObjects({{"t.yaml", objects}});
-      EXPECT_TRUE(read.ok()) << read.status();
-      auto planned = PlanApply({}, *std::move(read));
-      EXPECT_TRUE(planned.ok()) << planned.status();
-      set = planned->next;
-    }
     const auto ground = GatherExplanation(registry_, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
-    return Explain(*ground, set);
+    return Explain(*ground, objects.empty() ? ObjectSet() : After({}, objects));
   }
   static std::map<std::string, std::string> WhyOf(const control::Explanation& explanation) {
     std::map<std::string, std::string> why;
@@ -125,7 +102,7 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
 TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 61050);
-  const control::Explanation explanation = Ask(kFirst, std::string(kTopology) + kCap + kPolicy);
+  const control::Explanation explanation = Ask(kFirst, kTopology + kCap + kPolicy);
   EXPECT_NEAR(explanation.flows(0).expected_bps(), 1e9, 1e5);
   EXPECT_EQ(explanation.flows(0).limit(), "the tenant's cap");
   auto why = WhyOf(explanation);

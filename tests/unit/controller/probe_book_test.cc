@@ -32,7 +32,7 @@ class ProbeBookTest : public testing::Test {
   void Register(const std::string& host, AgentKey agent) {
     ASSERT_TRUE(registry_.Register(agent, Registration(MakeHost(host)).registration(), now_).ok());
   }
-  // The ports that are asked for now, and the number of the question.
+  // The ports that are being asked for, and the number of the question.
   std::vector<uint32_t> Asked() {
     std::vector<uint32_t> ports;
     for (const auto& [agent, probe] : book_.Due(registry_, now_)) {

@@ -3,30 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/objects/change.h"
-#include "controller/objects/read_objects.h"
 #include "tests/unit/controller/announcements.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace {
 
 using testing::ElementsAre;
 
-// Two racks, two spines; ports decide which spine.
-constexpr char kTopology[] = R"(apiVersion: mccs/v1
-kind: Topology
-metadata: {name: fabric}
-spec:
-  racks: [{name: "r[0-1]"}]
-  switches: [{name: "leaf[0-1],spine[0-1]"}]
-  hosts:
-    - {name: h0, rack: r0, gpus: 1, nics: [{name: nic0, switch: leaf0, capacity: 10Gbps}]}
-    - {name: h1, rack: r1, gpus: 1, nics: [{name: nic0, switch: leaf1, capacity: 10Gbps}]}
-  links: [{between: ["leaf[0-1]", "spine[0-1]"], capacity: 10Gbps}]
-  source_ports:
-    mapping: rules
-    rules: [{ports: 61000-61099, via: spine0}, {ports: 61100-61199, via: spine1}]
-)";
+const std::string kTopology = TwoSpinesDocument("h0", "h1");
 
 class WorkViewTest : public testing::Test {
  protected:
@@ -37,13 +22,7 @@ class WorkViewTest : public testing::Test {
         registry_.Register(AgentKey(2), Registration(MakeHost("h1")).registration(), 0).ok());
     EXPECT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
   }
-  ObjectSet Objects(const std::string& text) {
-    auto read = ReadObjects({{"t.yaml", text}});
-    EXPECT_TRUE(read.ok()) << read.status();
-    auto planned = PlanApply({}, *std::move(read));
-    EXPECT_TRUE(planned.ok()) << planned.status();
-    return planned->next;
-  }
+  static ObjectSet Objects(const std::string& text) { return After({}, text); }
   void Report(const std::string& host, int from, int to, uint16_t port,
               const std::string& state = "up") {
     agent::Report report = Reporting(7, 1).report();

@@ -44,6 +44,27 @@ inline std::string TopologyDocument(const std::string& name, const std::string& 
                                "      nics: [{name: nic0, switch: leaf0, capacity: 50Gbps}]\n"));
 }
 
+// Two racks with a leaf each, two spines, links of 10 Gbps; source ports 61000 to 61099 lead over
+// spine0, 61100 to 61199 over spine1. `first` and `second` are patterns of the racks' hosts.
+inline std::string TwoSpinesDocument(const std::string& first, const std::string& second) {
+  const auto hosts = [](const std::string& names, int rack) {
+    return absl::StrCat("    - {name: \"", names, "\", rack: r", rack,
+                        ", gpus: 1, nics: [{name: nic0, switch: leaf", rack,
+                        ", capacity: 10Gbps}]}\n");
+  };
+  return Document("Topology", "fabric",
+                  absl::StrCat("  racks: [{name: \"r[0-1]\"}]\n"
+                               "  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n"
+                               "  hosts:\n",
+                               hosts(first, 0), hosts(second, 1),
+                               "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], "
+                               "capacity: 10Gbps}]\n"
+                               "  source_ports:\n"
+                               "    mapping: rules\n"
+                               "    rules: [{ports: 61000-61099, via: spine0}, "
+                               "{ports: 61100-61199, via: spine1}]\n"));
+}
+
 inline std::string Together(const std::vector<std::string>& documents) {
   std::string text;
   for (const std::string& document : documents) absl::StrAppend(&text, "---\n", document);
