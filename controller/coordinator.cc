@@ -189,8 +189,9 @@ void Coordinator::Replan() {
     log_->Info("communicator ", FormatCommId(decision.id), ": ", decision.change);
     Propose(decision.id, std::move(decision.strategy));
   }
-  SendPaces();
-  probes_.Wish(WishedProbes(*objects_, View()), clock_->Now());
+  const ClusterView proposed = View();
+  SendPaces(proposed);
+  probes_.Wish(WishedProbes(*objects_, proposed), clock_->Now());
   SendProbes();
 }
 
@@ -199,8 +200,7 @@ void Coordinator::SendProbes() {
     *Tell(agent).mutable_probe() = std::move(probe);
 }
 
-void Coordinator::SendPaces() {
-  const ClusterView view = View();
+void Coordinator::SendPaces(const ClusterView& view) {
   planned_paces_ = DecidePaces(*objects_, view);
   // Those whose daemons have not come back yet are told when they have.
   std::erase_if(planned_paces_, [&](const PlannedPace& pace) {

@@ -100,8 +100,8 @@ class Coordinator {
   // Proposes what each communicator should run and does not.
   void Replan();
   void Propose(CommId id, strategy::Strategy strategy);
-  // Decides how fast communicators may send, and tells it.
-  void SendPaces();
+  // Decides how fast communicators may send with the strategies of `view`, and tells it.
+  void SendPaces(const ClusterView& view);
   // Tells hosts how fast and when communicators may send, where that is new.
   void TellPaces();
   // For the clock of `host`; without windows where that is not known.

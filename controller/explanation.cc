@@ -18,6 +18,7 @@
 #include "controller/policy/locality_ring.h"
 #include "controller/policy/ring_order.h"
 #include "controller/policy/shares.h"
+#include "controller/ring_text.h"
 #include "controller/run_policies.h"
 
 namespace mccs {
@@ -26,11 +27,7 @@ namespace {
 // The place in the ring from which the lane leads to its neighbour; −1: it is none of the ring's.
 int PlaceOf(const strategy::Strategy& strategy, const agent::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return -1;
-  const auto& ring = strategy.channels(lane.channel()).ring();
-  for (int i = 0; i < ring.size(); ++i) {
-    if (ring[i] == lane.from() && ring[(i + 1) % ring.size()] == lane.to()) return i;
-  }
-  return -1;
+  return PlaceInRing(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
 // A lane whose port is the system's choice, or could not have the one that it was given, takes the
@@ -74,7 +71,10 @@ class Explaining {
         fabrics_(view_),
         shares_(FindShares(view_, fabrics_)) {
     for (size_t c = 0; c < view_.communicators.size(); ++c) {
-      if (view_.communicators[c].id == ground.id) at_ = c;
+      const CommunicatorView& communicator = view_.communicators[c];
+      if (communicator.id == ground.id) at_ = c;
+      const auto fabric = CommonFabric(communicator, HostsOf(fabrics_, communicator));
+      fabric_of_.push_back(fabric.ok() ? *fabric : nullptr);
     }
   }
 
@@ -145,20 +145,16 @@ class Explaining {
       rings[{ring.begin(), ring.end()}].push_back(c);
     }
     for (const auto& [ring, channels] : rings) {
-      std::vector<std::string> names;
-      for (const int host : ring) {
-        if (host < 0 || host >= hosts) return;  // An agent said so; the strategy is not its own.
-        names.push_back(subject().hosts[host]);
-      }
-      names.push_back(names.front());
+      // An agent said so; the strategy is not its own.
+      if (std::any_of(ring.begin(), ring.end(), [&](int h) { return h < 0 || h >= hosts; })) return;
       const int crossings = Crossings(racks, ring);
       const std::string where =
           count == 1
               ? "in one rack"
               : absl::StrCat("crosses between ", count, " racks ", crossings, " times (at least ",
                              count, "; by rank ", Crossings(racks, by_rank), ")");
-      Say("Ring", absl::StrCat(absl::StrJoin(names, " → "), ", on ",
-                               channels.size() == 1 ? "channel " : "channels ",
+      Say("Ring", absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
+                               ", on ", channels.size() == 1 ? "channel " : "channels ",
                                absl::StrJoin(channels, ", "), ": ", where));
     }
   }
@@ -184,23 +180,12 @@ class Explaining {
     return nullptr;
   }
 
-  const Topology* TopologyOfSubject() const {
-    const auto hosts = HostsOf(fabrics_, subject());
-    const auto fabric = CommonFabric(subject(), hosts);
-    return fabric.ok() ? &(*fabric)->topology() : nullptr;
-  }
-
-  std::string HostName(int position) const {
-    const bool known = position >= 0 && position < static_cast<int>(subject().hosts.size());
-    return known ? subject().hosts[position] : absl::StrCat("host ", position);
-  }
-
   void AddFlow(size_t i) {
     const agent::Lane& lane = ground_.lanes[i];
     control::ExplainedFlow* flow = out_.add_flows();
     flow->set_channel(lane.channel());
-    flow->set_from(HostName(lane.from()));
-    flow->set_to(HostName(lane.to()));
+    flow->set_from(HostName(subject(), lane.from()));
+    flow->set_to(HostName(subject(), lane.to()));
     flow->set_local(lane.local());
     flow->set_remote(lane.remote());
     flow->set_state(lane.state());
@@ -212,27 +197,23 @@ class Explaining {
     flow->set_rate_bps(lane.rate_bps());
     flow->set_in_ring(PlaceOf(subject().strategy, lane) >= 0);
     const FlowShare* share = ShareOf(lane);
-    const Topology* topology = TopologyOfSubject();
-    if (share == nullptr || topology == nullptr) return;
+    if (share == nullptr || fabric_of_[at_] == nullptr) return;
+    const Topology& topology = fabric_of_[at_]->topology();
     if (share->on_path) {
-      for (const ArcId arc : share->path) flow->add_links(topology->link(LinkOf(arc)).name);
+      for (const ArcId arc : share->path) flow->add_links(topology.link(LinkOf(arc)).name);
     }
     flow->set_expected_bps(share->rate_bps);
     if (share->limit == ShareLimit::kCap) flow->set_limit("the tenant's cap");
     if (share->limit != ShareLimit::kLink) return;
-    flow->set_limit(topology->ArcName(share->full_arc));
-    AddSharers(share->full_arc, *topology, flow);
+    flow->set_limit(topology.ArcName(share->full_arc));
+    AddSharers(share->full_arc, flow);
   }
 
-  // Other communicators with flows over an arc.
-  void AddSharers(ArcId arc, const Topology& topology, control::ExplainedFlow* flow) const {
+  // Other communicators with flows over an arc of the subject's fabric.
+  void AddSharers(ArcId arc, control::ExplainedFlow* flow) const {
     for (size_t c = 0; c < view_.communicators.size(); ++c) {
       const CommunicatorView& other = view_.communicators[c];
-      if (c == at_) continue;
-      const Fabric* fabric = nullptr;
-      if (const auto common = CommonFabric(other, HostsOf(fabrics_, other)); common.ok())
-        fabric = *common;
-      if (fabric == nullptr || &fabric->topology() != &topology) continue;
+      if (c == at_ || fabric_of_[c] != fabric_of_[at_]) continue;
       const auto flows = std::count_if(
           shares_.flows[c].begin(), shares_.flows[c].end(), [&](const FlowShare& share) {
             return std::find(share.path.begin(), share.path.end(), arc) != share.path.end();
@@ -266,6 +247,7 @@ class Explaining {
   const ClusterView view_;
   const Fabrics fabrics_;
   const SharesOfAll shares_;
+  std::vector<const Fabric*> fabric_of_;  // by communicator; null: no Topology has all its hosts
   size_t at_ = 0;
   control::Explanation out_;
 };

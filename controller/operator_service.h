@@ -27,9 +27,9 @@ class OperatorService final : public control::Operator::CallbackService {
   grpc::ServerUnaryReactor* DescribeCommunicator(
       grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
       control::CommunicatorDetail* reply) override;
-  grpc::ServerUnaryReactor* ExplainCommunicator(
-      grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
-      control::Explanation* reply) override;
+  grpc::ServerUnaryReactor* ExplainCommunicator(grpc::CallbackServerContext* context,
+                                                const control::DescribeCommunicatorRequest* request,
+                                                control::Explanation* reply) override;
   grpc::ServerUnaryReactor* ListWork(grpc::CallbackServerContext* context,
                                      const control::ListWorkRequest* request,
                                      control::ListWorkReply* reply) override;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/drains.h"
+#include "controller/policy/flow.h"
 #include "topology/position.h"
 
 namespace mccs {
@@ -40,12 +41,7 @@ std::string HostName(const CommunicatorRecord& record, int index) {
 // The source port that `strategy` gives a lane; 0: none, as for all but those of the rings.
 uint32_t ChosenPort(const strategy::Strategy& strategy, const agent::Lane& lane) {
   if (lane.channel() < 0 || lane.channel() >= strategy.channels_size()) return 0;
-  const strategy::ChannelStrategy& order = strategy.channels(lane.channel());
-  for (int i = 0; i < order.ring_size() && i < order.source_ports_size(); ++i) {
-    const bool rings = order.ring((i + 1) % order.ring_size()) == lane.to();
-    if (order.ring(i) == lane.from() && rings) return order.source_ports(i);
-  }
-  return 0;
+  return PortOfLane(strategy.channels(lane.channel()), lane.from(), lane.to());
 }
 
 void AddLanes(const CommunicatorRecord& record, control::CommunicatorDetail* detail) {

@@ -8,23 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/complete_view.h"
+#include "controller/ring_text.h"
 
 namespace mccs {
 namespace {
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
-
-// "h0 → h1 → h0".
-std::string RingText(const CommunicatorView& communicator,
-                     const strategy::ChannelStrategy& channel) {
-  std::vector<std::string> hosts;
-  for (int host : channel.ring()) {
-    const bool known = host >= 0 && host < static_cast<int>(communicator.hosts.size());
-    hosts.push_back(known ? communicator.hosts[host] : absl::StrCat("host ", host));
-  }
-  if (hosts.size() > 1) hosts.push_back(hosts[0]);
-  return absl::StrJoin(hosts, " → ");
-}
 
 bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
   for (strategy::Strategy* each : {&a, &b}) {

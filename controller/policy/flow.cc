@@ -93,12 +93,17 @@ std::optional<Path> PathOf(Fabric& fabric, const Flow& flow) {
   return paths[**path];
 }
 
-uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to) {
-  for (int i = 0; i < channel.ring_size() && i < channel.source_ports_size(); ++i) {
-    if (channel.ring(i) != from || channel.ring((i + 1) % channel.ring_size()) != to) continue;
-    return static_cast<uint16_t>(channel.source_ports(i));
+int PlaceInRing(const strategy::ChannelStrategy& channel, int from, int to) {
+  for (int i = 0; i < channel.ring_size(); ++i) {
+    if (channel.ring(i) == from && channel.ring((i + 1) % channel.ring_size()) == to) return i;
   }
-  return 0;
+  return -1;
+}
+
+uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to) {
+  const int place = PlaceInRing(channel, from, to);
+  if (place < 0 || place >= channel.source_ports_size()) return 0;
+  return static_cast<uint16_t>(channel.source_ports(place));
 }
 
 const std::string& AddressOfHost(const strategy::ChannelStrategy& channel, int host) {

@@ -47,6 +47,9 @@ absl::StatusOr<std::vector<Flow>> FlowsOf(const CommunicatorView& communicator,
 // The path of a flow, if there is but one or its source port leads over one that is known.
 std::optional<Path> PathOf(Fabric& fabric, const Flow& flow);
 
+// The place of the ring from which it leads from the one host straight to the other, by position;
+// −1: it does not.
+int PlaceInRing(const strategy::ChannelStrategy& channel, int from, int to);
 // The source port of the ring's lane between two hosts, by position; 0: none, or no such lane.
 uint16_t PortOfLane(const strategy::ChannelStrategy& channel, int from, int to);
 // The address that lanes of this host use; empty: the daemon's own.

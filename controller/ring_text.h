@@ -1,0 +1,20 @@
+// Hosts and rings as people read them. Pure.
+#ifndef MCCS_CONTROLLER_RING_TEXT_H_
+#define MCCS_CONTROLLER_RING_TEXT_H_
+
+#include <string>
+
+#include "controller/cluster_view.h"
+
+namespace mccs {
+
+// Of the host at this position; "host 7" where there is none.
+std::string HostName(const CommunicatorView& communicator, int position);
+
+// "h0 → h1 → h0": a ring ends where it began.
+std::string RingText(const CommunicatorView& communicator,
+                     const strategy::ChannelStrategy& channel);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_RING_TEXT_H_
