@@ -140,6 +140,7 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
     if (!dry_run) KeepRefusal(std::move(entry), planned.status());
     return planned.status();
   }
+  ForgetOrigins(&planned->next);
   if (!dry_run) {
     MCCS_RETURN_IF_ERROR(Keep(*planned, std::move(entry)));
     objects_ = std::make_shared<const ObjectSet>(planned->next);

@@ -3,6 +3,7 @@
 #ifndef MCCS_CONTROLLER_CLUSTER_VIEW_H_
 #define MCCS_CONTROLLER_CLUSTER_VIEW_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,7 +33,18 @@ struct HostView {
   std::string peer_address = {};
   uint16_t peer_port = 0;
   bool drained = false;  // the operator wants it to be free
+  // What its Topology says of it as a whole is not so (controller/contradictions.h): it counts as a
+  // host that no Topology has.
+  bool misdescribed = false;
 };
+
+// Whether it has said that it can be reached there.
+inline bool HasAddress(const HostView& host, const std::string& address) {
+  if (address == host.peer_address) return true;
+  return std::any_of(host.nics.begin(), host.nics.end(), [&](const NicView& nic) {
+    return std::find(nic.addresses.begin(), nic.addresses.end(), address) != nic.addresses.end();
+  });
+}
 
 // Whose a communicator is, and what the Tenant is entitled to of the network.
 struct TenantView {

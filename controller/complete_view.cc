@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controller/contradictions.h"
 #include "controller/drains.h"
 
 namespace mccs {
@@ -24,7 +25,9 @@ ClusterView CompleteView(ClusterView view, const ObjectSet& objects) {
   view.topologies.clear();
   for (const Object* object : objects.OfKind(ObjectKind::kTopology))
     view.topologies.push_back(TopologyOf(*object).topology);
+  MarkMisdescribed(objects, &view);
   for (HostView& host : view.hosts) {
+    if (host.misdescribed) continue;
     for (const auto& topology : view.topologies) {
       if (const auto id = topology->FindHost(host.position.host))
         host.position = topology->PositionOf(*id);

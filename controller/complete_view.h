@@ -8,7 +8,7 @@
 namespace mccs {
 
 // `view` with the Topologies, Tenants and Drains of `objects`. A host that a Topology has stands
-// where that says, whatever its daemon says.
+// where that says, unless it is misdescribed there (controller/contradictions.h).
 ClusterView CompleteView(ClusterView view, const ObjectSet& objects);
 
 }  // namespace mccs

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "controller/contradictions.h"
 #include "controller/paces.h"
 #include "controller/planner.h"
 #include "controller/probe_wishes.h"
@@ -67,13 +68,13 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
 
 void Coordinator::HearRegister(AgentKey agent, const agent::Register& registration) {
   const agent::Host& host = registration.host();
-  if (registration.protocol() != kAgentProtocol) {
-    return Refuse(
-        agent, host,
-        absl::FailedPreconditionError(absl::StrCat(
-            "this controller (", options_.version, ") speaks version ", kAgentProtocol,
-            " of the agents' protocol, the daemon on ", host.name(), " (", host.version(),
-            ") version ", registration.protocol(), "; install the same release on both")));
+  const WallClock* wall_clock = options_.wall_clock;
+  if (const absl::Status status =
+          CheckRegistration(registration, *objects_,
+                            wall_clock != nullptr ? std::optional(wall_clock->Now()) : std::nullopt,
+                            options_.version);
+      !status.ok()) {
+    return Refuse(agent, host, status);
   }
   if (host_of_.contains(agent)) {
     return End(agent, absl::FailedPreconditionError("an agent registers once per stream"));
@@ -142,13 +143,17 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
     log_->Warning("communicator ", FormatCommId(id), " of ", announce.tenant(), " starts on host ",
                   name, ", which is drained");
   }
-  absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, View(), id);
+  const ClusterView view = View();
+  absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, view, id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.
     log_->Warning("no proposal: ", std::string(strategy.status().message()));
     rollouts_.Failed();
     return;
   }
+  // With an address that a host does not have it would never form, and nothing is there to go back
+  // to. Hosts that have not come yet get theirs when they have.
+  LeaveOutUnknownAddresses(view, {announce.hosts().begin(), announce.hosts().end()}, &*strategy);
   Propose(id, *std::move(strategy));
 }
 
@@ -171,6 +176,7 @@ void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
   if (!SameLinks(*objects_, *objects)) probes_.LinksChanged();
   objects_ = std::move(objects);
   left_alone_until_.clear();
+  RefuseTheMisplaced();
   Replan();
 }
 
@@ -268,6 +274,19 @@ void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::St
   log_->Warning("host '", host.name(), "' refused: ", std::string(why.message()));
   registry_.NoteRefused(host, std::string(why.message()), clock_->Now());
   End(agent, why);
+}
+
+void Coordinator::RefuseTheMisplaced() {
+  std::vector<std::pair<AgentKey, absl::Status>> misplaced;
+  for (const auto& [agent, name] : host_of_) {
+    absl::Status status = CheckTopologyName(name, registry_.hosts().at(name).topology, *objects_);
+    if (!status.ok()) misplaced.emplace_back(agent, std::move(status));
+  }
+  for (const auto& [agent, why] : misplaced) {
+    const agent::Host host = registry_.hosts().at(host_of_.at(agent)).host;
+    Gone(agent, std::string(why.message()));
+    Refuse(agent, host, why);
+  }
 }
 
 agent::ToAgent& Coordinator::Tell(AgentKey agent) {

@@ -15,12 +15,14 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wall_clock.h"
 #include "controller/drains.h"
 #include "controller/host_clocks.h"
 #include "controller/objects/object_set.h"
 #include "controller/pace_book.h"
 #include "controller/probe_book.h"
 #include "controller/questions.h"
+#include "controller/registration.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
 #include "controller/strategy_memory.h"
@@ -29,14 +31,13 @@
 
 namespace mccs {
 
-// The version of agent.proto that this controller speaks; agents of another one are refused.
-inline constexpr uint32_t kAgentProtocol = 1;
-
 struct CoordinatorOptions {
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
   std::string version;  // for people
   // Above all that earlier controllers gave to paces (proto/agent.proto).
   uint64_t last_pace_revision = 0;
+  // Agents' are compared with it; null: they are not. LIFETIME: it outlives the coordinator.
+  const WallClock* wall_clock = nullptr;
 };
 
 // Something for one agent: a message, or the end of its stream.
@@ -112,6 +113,8 @@ class Coordinator {
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
+  // Those that say that they stand in a Topology that is not there any more, or not theirs.
+  void RefuseTheMisplaced();
   // A message to `agent`, to be filled in before the next one.
   agent::ToAgent& Tell(AgentKey agent);
   void End(AgentKey agent, absl::Status why);

@@ -25,6 +25,7 @@
 #include "base/yaml_config.h"
 #include "controller/catalog.h"
 #include "controller/config.h"
+#include "controller/contradictions.h"
 #include "controller/metrics.h"
 #include "controller/paces.h"
 #include "controller/server.h"
@@ -182,11 +183,13 @@ int Run(const ControllerConfig& config) {
   }
   SharedCoordinator coordinator({.heartbeat_timeout_ns = config.heartbeat_timeout_ns,
                                  .version = kVersion,
-                                 .last_pace_revision = static_cast<uint64_t>(wall_clock.Now())},
+                                 .last_pace_revision = static_cast<uint64_t>(wall_clock.Now()),
+                                 .wall_clock = &wall_clock},
                                 &clock, log.get());
   (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {
-    return CheckGuarantees(before, after,
-                           coordinator.With([](Coordinator& c) { return c.View(); }));
+    const ClusterView view = coordinator.With([](Coordinator& c) { return c.View(); });
+    MCCS_RETURN_IF_ERROR(CheckAgainstHosts(before, after, view));
+    return CheckGuarantees(before, after, view);
   });
   (*catalog)->Watch([&](Catalog::Objects objects) {
     coordinator.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "controller/contradictions.h"
 #include "controller/objects/exact_units.h"
 
 namespace mccs {
@@ -138,6 +139,17 @@ control::Object Show(const Object& object, const Concerned& concerned) {
   return shown;
 }
 
+// Of hosts that have come since the Topology was applied.
+void AddContradictions(const std::vector<Contradiction>& contradictions,
+                       control::ListObjectsReply* reply) {
+  for (control::Object& object : *reply->mutable_objects()) {
+    for (const Contradiction& each : contradictions) {
+      if (each.topology.name == object.key().name())
+        object.add_notes(absl::StrCat(each.field, ": ", each.text));
+    }
+  }
+}
+
 absl::StatusOr<ObjectKind> ReadKind(const std::string& word) {
   if (const auto kind = ParseKind(word)) return *kind;
   std::vector<std::string> kinds;
@@ -189,6 +201,7 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
     if (object == nullptr) return NotThere(set, {kind, name});
     *reply.add_objects() = Show(*object, concerned);
   }
+  if (kind == ObjectKind::kTopology) AddContradictions(FindContradictions(set, view), &reply);
   return reply;
 }
 

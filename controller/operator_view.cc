@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/contradictions.h"
 #include "controller/drains.h"
 #include "controller/policy/flow.h"
 #include "topology/position.h"
@@ -181,6 +182,9 @@ control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& obj
   std::sort(hosts.begin(), hosts.end(), [](const HostRecord* a, const HostRecord* b) {
     return PositionOf(a->host) < PositionOf(b->host);
   });
+  std::map<std::string, std::vector<std::string>> contradictions;
+  for (const Contradiction& each : FindContradictions(objects, registry.View()))
+    contradictions[each.host].push_back(absl::StrCat(ToText(each.topology), ": ", each.text));
   control::ListHostsReply reply;
   for (const HostRecord* host : hosts) {
     control::HostStatus* out = reply.add_hosts();
@@ -188,6 +192,10 @@ control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& obj
     out->set_state(StateOf(*host));
     out->set_age_ns(now - host->since);
     out->set_communicators(communicators[host->host.name()]);
+    if (host->state != HostState::kRefused) {
+      for (std::string& text : contradictions[host->host.name()])
+        out->add_contradictions(std::move(text));
+    }
     if (const Object* drain = FindHostDrain(objects, host->host.name())) {
       out->set_drain(out->communicators() > 0 ? "draining" : "drained");
       out->set_drain_reason(DrainOf(*drain).reason);

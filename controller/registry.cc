@@ -102,7 +102,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
         "a daemon at ", known->second.host.peer_endpoint(), " is connected as host '", host.name(),
         "' already; give the one at ", host.peer_endpoint(), " another host name"));
   }
-  hosts_[host.name()] = {host, HostState::kReady, "", agent, now, now};
+  hosts_[host.name()] = {host, registration.topology(), HostState::kReady, "", agent, now, now};
 
   std::map<CommId, CommunicatorRecord> before;
   for (auto it = communicators_.begin(); it != communicators_.end();) {
@@ -143,7 +143,7 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
-  hosts_[host.name()] = {host, HostState::kRefused, why, AgentKey(), now, now};
+  hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), now, now};
 }
 
 void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }

@@ -26,6 +26,7 @@ enum class HostState { kReady, kLost, kRefused };
 
 struct HostRecord {
   agent::Host host;
+  std::string topology = {};  // in which it says that it stands; empty: it does not say
   HostState state = HostState::kReady;
   std::string why;        // kLost, kRefused
   AgentKey agent;         // kReady

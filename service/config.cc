@@ -110,6 +110,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   yaml.Field("advertise", &config.advertise);
   yaml.Field("state_dir", &config.state_dir);
   yaml.Field("controller", &config.controller);
+  yaml.Field("topology", &config.topology);
   yaml.Field("metrics_listen", &config.metrics_listen);
   yaml.Field("gpus", &config.gpus);
   yaml.Field("workers", &config.workers);

@@ -21,6 +21,7 @@ struct TenantSocket {
 struct Config {
   std::string host;  // empty: the machine's host name
   std::string pod, rack;
+  std::string topology;  // name of the Topology that this host is believed to stand in; empty: any
   std::string socket = "/run/mccs/mccsd.sock";  // common; empty: none
   std::vector<TenantSocket> sockets;
   std::string listen = "0.0.0.0:7400";  // as advertise, numeric once read

@@ -22,6 +22,7 @@
 #include "base/sd_notify.h"
 #include "base/state_directory.h"
 #include "base/status_macros.h"
+#include "base/wall_clock.h"
 #include "base/yaml_config.h"
 #include "emulation/include/mccs_emulation_pci.h"
 #include "service/agent/agent.h"
@@ -96,6 +97,7 @@ absl::Status Serve(const Config& config, Log& log) {
   MCCS_RETURN_IF_ERROR(reactor->Watch(wake_fd.get(), &wake));
 
   SystemClock clock;
+  SystemWallClock wall_clock;
   SystemRandom random;
   SocketNetwork network(*reactor);
   StreamTransport transport;
@@ -126,7 +128,8 @@ absl::Status Serve(const Config& config, Log& log) {
                                                        [[maybe_unused]] ssize_t ignored =
                                                            write(fd, &one, sizeof(one));
                                                      },
-                                                 .prober = std::make_unique<RawProber>()},
+                                                 .prober = std::make_unique<RawProber>(),
+                                                 .wall_clock = &wall_clock},
                                     &log);
   }
   MCCS_ASSIGN_OR_RETURN(
@@ -145,7 +148,8 @@ absl::Status Serve(const Config& config, Log& log) {
   if (agent != nullptr) {
     MCCS_RETURN_IF_ERROR(agent->Start({.inventory = inventory,
                                        .position = options.position,
-                                       .peer_endpoint = ToString(daemon->endpoint())}));
+                                       .peer_endpoint = ToString(daemon->endpoint()),
+                                       .topology = config.topology}));
   }
   std::vector<TenantSocket> sockets = config.sockets;
   if (!config.socket.empty()) sockets.push_back({.path = config.socket, .tenant = ""});

@@ -11,6 +11,7 @@
 namespace mccs {
 
 void HostReader::Read(YamlReader& entry) {
+  ++entry_;
   const std::vector<std::string> names = ReadNames(entry, "name");
   std::string rack_name;
   entry.Field("rack", &rack_name, Need::kRequired);
@@ -116,12 +117,15 @@ void HostReader::ReadAddresses(YamlReader& entry, size_t hosts, NicEntry& nic) {
 void HostReader::Add(const std::string& name, size_t n, RackId rack, int32_t gpus,
                      const std::vector<NicEntry>& nics) {
   const HostId host = topology_.AddHost(name, rack, gpus);
+  topology_.SetEntry(host, entry_);
   bool said = false;
-  for (const NicEntry& nic : nics) {
+  for (size_t e = 0; e < nics.size(); ++e) {
+    const NicEntry& nic = nics[e];
     for (size_t i = 0; i < nic.names.size(); ++i) {
       const NicId id =
           topology_.AddNic(host, nic.names[i], nic.switches[i], nic.capacity_bps,
                            nic.addresses.empty() ? "" : nic.addresses[n * nic.names.size() + i]);
+      topology_.SetEntry(id, static_cast<int32_t>(e));
       for (const int32_t gpu : nic.near_gpus) {
         topology_.SetNear(topology_.host(host).gpus[gpu], id);
         said = true;

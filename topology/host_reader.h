@@ -19,7 +19,7 @@ class HostReader {
   HostReader(Topology& topology, UniqueNames& nodes, UniqueNames& addresses)
       : topology_(topology), nodes_(nodes), addresses_(addresses) {}
 
-  // Adds the hosts of `entry`. Faults stay in the reader.
+  // Adds the hosts of `entry`, the next one of the file. Faults stay in the reader.
   void Read(YamlReader& entry);
 
  private:
@@ -44,6 +44,7 @@ class HostReader {
   Topology& topology_;
   UniqueNames& nodes_;
   UniqueNames& addresses_;
+  int32_t entry_ = -1;  // the one that is read
 };
 
 }  // namespace mccs

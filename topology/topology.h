@@ -41,6 +41,7 @@ class Topology {
     RackId rack;
     std::vector<NicId> nics;
     std::vector<GpuId> gpus;  // by their index on the host
+    int32_t entry = -1;       // of the file's `hosts`, for errors; −1: made by hand
   };
   struct Nic {
     std::string name;  // unique on its host
@@ -49,6 +50,7 @@ class Topology {
     LinkId link;          // forward: out of the NIC
     std::string address;  // numeric; empty: not known from the file
     std::vector<GpuId> near_gpus;
+    int32_t entry = -1;  // of the host's `nics` in the file, likewise
   };
   struct Gpu {
     HostId host;
@@ -83,6 +85,8 @@ class Topology {
   void AddAddress(SwitchId at, std::string address);
   // Says that the two are near each other. REQUIRES: of the same host, not said yet.
   void SetNear(GpuId gpu, NicId nic);
+  void SetEntry(HostId host, int32_t entry) { hosts_[host.value()].entry = entry; }
+  void SetEntry(NicId nic, int32_t entry) { nics_[nic.value()].entry = entry; }
   void SetSourcePorts(SourcePortMapping mapping) { source_ports_ = std::move(mapping); }
 
   const std::string& name() const { return name_; }

@@ -94,9 +94,12 @@ absl::StatusOr<PlannedChange> PlanApply(const ObjectSet& stored, std::vector<Obj
         "this controller keeps ", ObjectSet::kMaxObjects, " objects at most; delete some"));
   }
   MCCS_RETURN_IF_ERROR(CheckTogether(plan.next));
-  for (auto& [key, object] : plan.next.objects) object.origin.reset();
   if (!plan.IsNothing()) plan.next.revision = revision;
   return plan;
+}
+
+void ForgetOrigins(ObjectSet* set) {
+  for (auto& [key, object] : set->objects) object.origin.reset();
 }
 
 absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,

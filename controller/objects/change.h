@@ -26,11 +26,15 @@ struct PlannedChange {
 };
 
 // `objects` as ReadObjects returns them. What they change has the version next.revision, what they
-// repeat keeps its own; nothing in `next` has an origin.
+// repeat keeps its own. In `next` they still have their origins, for errors of whoever looks at it
+// next; who keeps it has no use for them (ForgetOrigins).
 // kAborted: an object claims to be an edit of a version that is not the stored one.
 // kFailedPrecondition: the result does not hold together (CheckObjects). kInvalidArgument: an object
 // stands there twice. kResourceExhausted: more than ObjectSet::kMaxObjects.
 absl::StatusOr<PlannedChange> PlanApply(const ObjectSet& stored, std::vector<Object> objects);
+
+// What is kept is nobody's file any more.
+void ForgetOrigins(ObjectSet* set);
 
 // kNotFound: one of `keys` is not stored. kFailedPrecondition: what stays names what would go.
 absl::StatusOr<PlannedChange> PlanDelete(const ObjectSet& stored,

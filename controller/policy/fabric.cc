@@ -22,16 +22,13 @@ std::vector<double> Capacities(const Topology& topology, const std::vector<bool>
   return capacities;
 }
 
-// Where the host itself has this NIC of the Topology; empty: it has none such, or says none.
+// Where the host itself has this NIC of the Topology; empty: it has none such. Of a host that has
+// not come yet the Topology's word counts.
 std::string AddressOf(const Topology::Nic& nic, const HostView* seen) {
-  if (seen == nullptr || seen->nics.empty()) return nic.address;
+  if (seen == nullptr) return nic.address;
+  if (!nic.address.empty()) return HasAddress(*seen, nic.address) ? nic.address : "";
   for (const NicView& each : seen->nics) {
-    const auto& addresses = each.addresses;
-    if (nic.address.empty()) {
-      if (each.name == nic.name && !addresses.empty()) return addresses.front();
-    } else if (std::find(addresses.begin(), addresses.end(), nic.address) != addresses.end()) {
-      return nic.address;
-    }
+    if (each.name == nic.name && !each.addresses.empty()) return each.addresses.front();
   }
   return "";
 }
@@ -73,6 +70,7 @@ Fabrics::Fabrics(const ClusterView& view) {
       const std::string& name = topology->hosts()[h].name;
       const auto found = seen.find(name);
       const HostView* host = found != seen.end() ? found->second : nullptr;
+      if (host != nullptr && host->misdescribed) continue;
       hosts_.try_emplace(name,
                          MakeHost(fabrics_.back().get(), HostId(static_cast<int32_t>(h)), host));
     }

@@ -66,7 +66,7 @@ class Fabrics {
   explicit Fabrics(const ClusterView& view);
 
   std::span<const std::unique_ptr<Fabric>> all() const { return fabrics_; }
-  // Null: no Topology has such a host.
+  // Null: no Topology has such a host, or what it says of it is not so.
   const FabricHost* Find(const std::string& host) const;
 
  private:

@@ -48,7 +48,8 @@ absl::StatusOr<Fabric*> CommonFabric(const CommunicatorView& communicator,
                                      std::span<const FabricHost* const> hosts) {
   for (size_t h = 0; h < hosts.size(); ++h) {
     if (hosts[h] == nullptr) {
-      return absl::NotFoundError(absl::StrCat("no Topology has host ", communicator.hosts[h]));
+      return absl::NotFoundError(absl::StrCat("no Topology has host ", communicator.hosts[h],
+                                              " as its daemon describes it"));
     }
     if (hosts[h]->fabric != hosts[0]->fabric) {
       return absl::NotFoundError(absl::StrCat("hosts ", communicator.hosts[0], " and ",

@@ -113,6 +113,7 @@ class Agent::Impl {
   Log* const log_;
   const SystemClock clock_;  // as the daemon's: windows are told by it
   agent::Host host_;
+  std::string topology_;
   std::shared_ptr<grpc::Channel> channel_;
   std::thread talker_;
   int64_t retry_ns_ = 0;    // talker
@@ -142,6 +143,7 @@ absl::Status Agent::Impl::Start(const AgentHost& host) {
         "the agent needs the controller's address and this host's name");
   }
   host_ = ToMessage(host, options_.version);
+  topology_ = host.topology;
   channel_ = MakeChannel(options_);
   talker_ = std::thread([this] { TalkForEver(); });
   return absl::OkStatus();
@@ -214,12 +216,14 @@ bool Agent::Impl::SendRegistration(Stream* stream) {
   agent::Register* registration = message.mutable_registration();
   registration->set_protocol(kProtocol);
   *registration->mutable_host() = host_;
+  registration->set_topology(topology_);
   {
     const std::lock_guard lock(mutex_);
     for (agent::Announce& announce : table_.Registration()) {
       *registration->add_communicators() = std::move(announce);
     }
   }
+  if (options_.wall_clock != nullptr) registration->set_unix_ns(options_.wall_clock->Now());
   return stream->Write(message);
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/wall_clock.h"
 #include "service/communicator/controller_link.h"
 #include "service/probe/path_prober.h"
 #include "topology/host_discovery.h"
@@ -38,6 +39,8 @@ struct AgentOptions {
   int64_t last_retry_ns = 5 * kNsPerSec;
   // Finds out which ways flows take, when the controller asks. Null: nobody can.
   std::unique_ptr<PathProber> prober = nullptr;
+  // The controller compares it with its own; null: it is not told. LIFETIME: outlives the agent.
+  const WallClock* wall_clock = nullptr;
 };
 
 // As what a daemon registers.
@@ -45,6 +48,7 @@ struct AgentHost {
   HostInventory inventory;
   Position position;          // position.host is its name
   std::string peer_endpoint;  // "address:port" where other daemons reach this one
+  std::string topology = {};  // name of the Topology that it stands in; empty: it does not say
 };
 
 class Agent final : public ControllerLink {

@@ -6,6 +6,7 @@ import pty
 import re
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from lab_world import PATIENCE_S, Lab, call, cases, environment, eventually, program
@@ -136,6 +137,23 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertIn("knows a host 'h9'", self.mccsctl("drain", "host", "h9").stderr)
         self.assertIn("no Topology has a link 'l0'", self.mccsctl("drain", "link", "l0").stderr)
         self.assertEqual(self.mccsctl("drain", "rack", "r0").returncode, 2)
+
+    def test_a_topology_that_contradicts_a_daemon_is_refused_with_its_line(self):
+        def topology(gpus):
+            return ('{"apiVersion": "mccs/v1", "kind": "Topology", "metadata": {"name": "lab"}, "spec": {\n'
+                    '"racks": [{"name": "r0"}], "switches": [{"name": "leaf0"}],\n'
+                    '"hosts": [{"name": "h[0-1]", "rack": "r0",\n'
+                    f'"gpus": {gpus}, "nics": [{{"name": "nic0", "switch": "leaf0", "capacity": "1Gbps"}}]}}]}}}}\n')
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "lab.yaml")
+            for gpus, status in (8, 1), (1, 0):
+                with open(file, "w") as out:
+                    out.write(topology(gpus))
+                said = self.mccsctl("apply", "--dry-run", "-f", file)
+                self.assertEqual(said.returncode, status, said.stderr)
+                if status == 1:
+                    self.assertIn("lab.yaml:4:9: Topology 'lab', spec.hosts[0].gpus: host h0 has 8 GPUs here, and "
+                                  "reports 1", said.stderr)
 
     def test_describe_says_what_runs_where(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]

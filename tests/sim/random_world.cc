@@ -45,6 +45,7 @@ class RandomWorld {
     options.channels = 1 + static_cast<int>(Below(3));
     options.skew = 1 + static_cast<uint32_t>(Below(3));
     for (int h = 0; h < hosts_; ++h) options.racks.push_back(absl::StrCat("r", Below(3)));
+    racks_ = options.racks;
     options.controller = [this, seed](SimClock& clock) {
       auto control = std::make_unique<SimControl>(clock, seed);
       control_ = control.get();
@@ -147,10 +148,10 @@ class RandomWorld {
   std::string TopologyText() {
     std::string text =
         "apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"
-        "  racks: [{name: r0}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
+        "  racks: [{name: \"r[0-2]\"}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
     for (int h = 0; h < hosts_; ++h) {
-      absl::StrAppend(&text, "    - {name: h", h,
-                      ", rack: r0, gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
+      absl::StrAppend(&text, "    - {name: h", h, ", rack: ", racks_[static_cast<size_t>(h)],
+                      ", gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
                       ", capacity: 1Gbps, address: ", world_.host(h).address(), "}]}\n");
     }
     absl::StrAppend(&text,
@@ -241,7 +242,8 @@ class RandomWorld {
 
   std::mt19937_64 random_;
   const int hosts_;
-  SimControl* control_ = nullptr;  // world_'s
+  std::vector<std::string> racks_;  // by host
+  SimControl* control_ = nullptr;   // world_'s
   SimWorld world_;
   std::deque<RandomJob> jobs_;
   RandomWorldOutcome outcome_;

@@ -222,15 +222,22 @@ std::string RenderHosts(const control::ListHostsReply& reply) {
                {"NICS"},
                {"SINCE", Align::kRight},
                {"STATE"}});
+  std::vector<std::string> notes;
   for (const control::HostStatus& status : reply.hosts()) {
+    std::string state = status.state();
+    if (!status.drain().empty()) absl::StrAppend(&state, ", ", status.drain());
+    if (status.contradictions_size() > 0) absl::StrAppend(&state, ", contradicted");
+    notes.insert(notes.end(), status.contradictions().begin(), status.contradictions().end());
     const agent::Host& host = status.host();
     hosts.Row({host.name(), OrNone(host.position().pod()), OrNone(host.position().rack()),
                absl::StrCat(host.gpus_size()), absl::StrCat(status.communicators()),
                OrNone(host.peer_endpoint()), Describe(host.nics()), FormatAge(status.age_ns()),
-               status.drain().empty() ? status.state()
-                                      : absl::StrCat(status.state(), ", ", status.drain())});
+               std::move(state)});
   }
-  return hosts.Text();
+  std::string text = hosts.Text();
+  if (!notes.empty()) text += "\n";
+  for (const std::string& note : notes) absl::StrAppend(&text, "Note: ", note, "\n");
+  return text;
 }
 
 std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {

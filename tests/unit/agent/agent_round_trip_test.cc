@@ -40,7 +40,10 @@ class Controller {
   explicit Controller(const std::string& address, int64_t heartbeat_timeout_ns = 2 * kNsPerSec)
       : log_(MakeNullLog()),
         catalog_(*Catalog::Open(&store_, &wall_clock_, log_.get())),
-        coordinator_({heartbeat_timeout_ns, "test"}, &clock_, log_.get()) {
+        coordinator_({.heartbeat_timeout_ns = heartbeat_timeout_ns,
+                      .version = "test",
+                      .wall_clock = &wall_clock_},
+                     &clock_, log_.get()) {
     auto server = ControllerServer::Start(address, &coordinator_, catalog_.get());
     if (!server.ok()) {
       status_ = server.status();
@@ -265,6 +268,43 @@ TEST(AgentRoundTrip, TheSecondDaemonOfANameIsNotServedAndTheFirstIs) {
   EXPECT_FALSE(second.connected());
   EXPECT_TRUE(first->connected());
   EXPECT_EQ(controller.HostState("h1"), "ready");
+}
+
+class ClockOf1970 final : public WallClock {
+ public:
+  UnixNs Now() const override { return kNsPerSec; }
+};
+
+TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
+  Controller controller("127.0.0.1:0");
+  ASSERT_TRUE(controller.status().ok());
+  const std::unique_ptr<Log> log = MakeNullLog();
+  const ClockOf1970 clock;
+  Agent late({.controller = controller.address(),
+              .version = "test",
+              .wake = {},
+              .first_retry_ns = 10 * kNsPerMs,
+              .wall_clock = &clock},
+             log.get());
+  Agent lost({.controller = controller.address(),
+              .version = "test",
+              .wake = {},
+              .first_retry_ns = 10 * kNsPerMs},
+             log.get());
+  ASSERT_TRUE(
+      late.Start({.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "h1:1"}).ok());
+  ASSERT_TRUE(lost.Start({.inventory = {},
+                          .position = {"", "", "h2"},
+                          .peer_endpoint = "h2:1",
+                          .topology = "elsewhere"})
+                  .ok());
+  EXPECT_TRUE(Eventually(
+      [&] { return controller.HostState("h1").starts_with("refused: the clock of host h1 is"); }));
+  EXPECT_TRUE(Eventually([&] {
+    return controller.HostState("h2").starts_with(
+        "refused: mccsd on h2 is configured with `topology: elsewhere`");
+  }));
+  EXPECT_FALSE(late.connected());
 }
 
 TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {

@@ -16,7 +16,7 @@ inline agent::Host MakeHost(const std::string& name, const std::string& rack = "
   host.mutable_position()->set_rack(rack);
   host.set_peer_endpoint(endpoint.empty() ? name + ":7400" : endpoint);
   host.set_version("test");
-  host.add_gpus()->set_index(0);
+  for (int gpu = 0; gpu < 2; ++gpu) host.add_gpus()->set_index(gpu);
   return host;
 }
 

@@ -97,8 +97,11 @@ class CoordinatorTest : public testing::Test {
 
   HandClock clock_;
   std::unique_ptr<Log> log_ = MakeNullLog();
+  HandWallClock wall_clock_;
   Coordinator coordinator_{
-      {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test"}, &clock_, log_.get()};
+      {.heartbeat_timeout_ns = 3 * kNsPerSec, .version = "test", .wall_clock = &wall_clock_},
+      &clock_,
+      log_.get()};
 };
 
 }  // namespace mccs

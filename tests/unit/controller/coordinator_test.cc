@@ -199,6 +199,46 @@ TEST_F(CoordinatorTest, AnAgentOfAnotherProtocolIsRefusedAndSeen) {
   EXPECT_EQ(StateOf(0), "ready");
 }
 
+TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
+  Say(kFirst, Registration(MakeHost("h0", "r7")));
+  Say(kSecond, Registration(MakeHost("h1", "r0")));
+  const control::ListHostsReply hosts =
+      ListHosts(coordinator_.registry(), coordinator_.objects(), clock_.now);
+  ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
+  ASSERT_EQ(hosts.hosts(1).contradictions_size(), 1);
+  EXPECT_EQ(hosts.hosts(1).contradictions(0),
+            "Topology 't': host h0 stands in rack r0 here, in rack r7 by its daemon's "
+            "configuration; correct one of them");
+  EXPECT_EQ(hosts.hosts(0).contradictions_size(), 0);
+}
+
+// The Topology says that it has two NICs, and it has not come to say so itself.
+TEST_F(CoordinatorTest, AFirstStrategyNamesNoAddressThatAHostHasNotReported) {
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(
+      After({}, Document("Topology", "t",
+                         "  racks: [{name: r0}]\n  switches: [{name: leaf0}]\n  hosts:\n"
+                         "    - name: h[0-1]\n      rack: r0\n      gpus: 2\n      nics:\n"
+                         "        - {name: \"nic[0-1]\", switch: leaf0, capacity: 1Gbps, address: "
+                         "\"10.0.0.[1-4]\"}\n"))));
+  const auto host = [](const std::string& name, std::vector<std::string> addresses) {
+    agent::Host made = MakeHost(name, "", addresses[0] + ":7400");
+    for (const std::string& address : addresses) made.add_nics()->add_addresses(address);
+    return made;
+  };
+  Say(kFirst, Registration(host("h0", {"10.0.0.1", "10.0.0.2"})));
+  const auto out = Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"}, 2)));
+  ASSERT_EQ(out.size(), 1u);
+  for (const auto& channel : out[0].message->propose().strategy().channels())
+    EXPECT_EQ(channel.addresses_size(), 0);
+  Adopt(out);
+  Say(kSecond, Registration(host("h1", {"10.0.0.3", "10.0.0.4"})));
+  const auto then = Tick();
+  ASSERT_EQ(then.size(), 1u);
+  EXPECT_THAT(then[0].message->propose().strategy().channels(1).addresses(),
+              testing::ElementsAre("10.0.0.2", "10.0.0.4"));
+}
+
 TEST_F(CoordinatorTest, WordsBeforeRegistrationAndASecondRegistrationEndTheStream) {
   ExpectEnded(Say(kFirst, Beat()), kFirst, "must be Register");
   Say(kSecond, Registration(MakeHost("h0")));

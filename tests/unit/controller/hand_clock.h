@@ -3,6 +3,7 @@
 #define MCCS_TESTS_UNIT_CONTROLLER_HAND_CLOCK_H_
 
 #include "base/clock.h"
+#include "base/wall_clock.h"
 
 namespace mccs {
 
@@ -10,6 +11,12 @@ class HandClock final : public Clock {
  public:
   MonotonicNs Now() const override { return now; }
   MonotonicNs now = 1000 * kNsPerSec;
+};
+
+class HandWallClock final : public WallClock {
+ public:
+  UnixNs Now() const override { return now; }
+  UnixNs now = 1'800'000'000 * kNsPerSec;
 };
 
 }  // namespace mccs

@@ -47,7 +47,8 @@ class RunPoliciesTest : public testing::Test {
     const ClusterView seen =
         ViewOf(TopologyOf(*objects_.Find({ObjectKind::kTopology, "paper-testbed"})).topology);
     view_.hosts = seen.hosts;
-    for (HostView& host : view_.hosts) host.position.rack = "as its daemon says";
+    // Their daemons do not say where they stand.
+    for (HostView& host : view_.hosts) host.position.pod = host.position.rack = "";
     view_ = CompleteView(view_, objects_);
     const auto strategies = RunPolicies(objects_, view_);
     for (size_t i = 0; i < strategies.size(); ++i) {
@@ -202,9 +203,9 @@ TEST_F(RunPoliciesTest, WhereFlowsCannotBePlacedTheOriginSaysWhy) {
   Start(1, 1, {"h1", "elsewhere"}, {0});
   Start(2, 2, {"h1", "h2"}, {0});
   const auto& jobs = Run();
-  EXPECT_EQ(
-      jobs[0].strategy.origin(),
-      "fair_flow by fair, with source ports as locality_ring: no Topology has host elsewhere");
+  EXPECT_EQ(jobs[0].strategy.origin(),
+            "fair_flow by fair, with source ports as locality_ring: no Topology has host elsewhere "
+            "as its daemon describes it");
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
 }
 

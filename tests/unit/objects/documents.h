@@ -88,7 +88,9 @@ inline std::string Refusal(const std::string& text) {
 inline ObjectSet After(const ObjectSet& stored, const std::string& text) {
   absl::StatusOr<PlannedChange> plan = PlanApply(stored, Read(text));
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? plan->next : stored;
+  if (!plan.ok()) return stored;
+  ForgetOrigins(&plan->next);
+  return plan->next;
 }
 
 }  // namespace mccs

@@ -40,7 +40,7 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   const auto config = Read(
       "host: h7\nlisten: '10.0.0.7:7400'\nmetrics_listen: '127.0.0.1:7401'\ngpus: 4\nlog_level: "
       "warning\n"
-      "position: {pod: p1, rack: r2}\n"
+      "position: {pod: p1, rack: r2}\ntopology: cluster-a\n"
       "sockets:\n  - {path: /run/blue.sock, tenant: blue, mode: '0660'}\n"
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
       "algorithms:\n  costs: {hop_us: 12.5}\n"
@@ -50,6 +50,7 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   EXPECT_EQ(config->host, "h7");
   EXPECT_EQ(config->metrics_listen, "127.0.0.1:7401");
   EXPECT_EQ(config->rack, "r2");
+  EXPECT_EQ(config->topology, "cluster-a");
   ASSERT_EQ(config->sockets.size(), 1u);
   EXPECT_EQ(config->sockets[0].tenant, "blue");
   EXPECT_EQ(config->sockets[0].mode, 0660u);
