@@ -58,6 +58,13 @@ constexpr Algorithm UsualAlgorithm(OpKind kind) {
   return Exchanges(kind) ? Algorithm::kDirect : Algorithm::kRing;
 }
 
+// Whether there is anything to choose for the kind.
+constexpr bool HasChoice(OpKind kind) {
+  int serving = 0;
+  for (int i = 0; i < kAlgorithms; ++i) serving += Serves(static_cast<Algorithm>(i), kind);
+  return serving > 1;
+}
+
 // "ring", "tree", "direct".
 std::string_view Name(Algorithm algorithm);
 std::optional<Algorithm> ParseAlgorithm(std::string_view name);

@@ -70,6 +70,10 @@ absl::Status ValidateChoice(const ChoiceParameters& parameters) {
     return absl::InvalidArgumentError(
         absl::StrCat(parameters.rules.size(), " rules; ", kMaxAlgorithmRules, " at most"));
   }
+  if (parameters.operators_rules > parameters.rules.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        parameters.operators_rules, " rules of operators among ", parameters.rules.size()));
+  }
   for (size_t i = 0; i < parameters.rules.size(); ++i) {
     if (absl::Status s = ValidateRule(parameters.rules[i], i); !s.ok()) return s;
   }

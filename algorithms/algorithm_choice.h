@@ -39,6 +39,8 @@ struct ChoiceParameters {
   CostParameters costs;
   // The first that fits a call decides, where there is such a plan over so many hosts and lanes.
   std::vector<AlgorithmRule> rules;
+  // So many of them, the first, come from operators; the others from the daemon's configuration.
+  uint32_t operators_rules = 0;
   friend bool operator==(const ChoiceParameters&, const ChoiceParameters&) = default;
 };
 

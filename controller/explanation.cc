@@ -11,6 +11,7 @@
 #include "base/endpoint.h"
 #include "base/status_macros.h"
 #include "base/units.h"
+#include "controller/algorithm_rules.h"
 #include "controller/complete_view.h"
 #include "controller/operator_view.h"
 #include "controller/policy/fabric.h"
@@ -83,6 +84,7 @@ class Explaining {
     SayPolicy();
     SaySource();
     SayRings();
+    SayAlgorithms();
     SayTenant();
     for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
     SayUnknownPaths();
@@ -156,6 +158,18 @@ class Explaining {
       Say("Ring", absl::StrCat(RingText(subject(), subject().strategy.channels(channels.front())),
                                ", on ", channels.size() == 1 ? "channel " : "channels ",
                                absl::StrJoin(channels, ", "), ": ", where));
+    }
+  }
+
+  // Nothing where no operator says: then each call is chosen for by what it would cost.
+  void SayAlgorithms() {
+    for (const Object* object : AlgorithmPolicies(objects_, subject())) {
+      const PolicySpec& policy = PolicyOf(*object);
+      std::vector<std::string> calls;
+      for (const OpKind kind : KindsOf(policy)) calls.emplace_back(Name(kind));
+      Say("Algorithm", absl::StrCat(std::string(Name(*policy.parameters.algorithm)), " for ",
+                                    absl::StrJoin(calls, ", "), ", sizes ", ToText(policy.sizes),
+                                    ", by ", ToText(object->key)));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "controller/algorithm_rules.h"
 #include "controller/contradictions.h"
 #include "controller/objects/exact_units.h"
 
@@ -65,6 +66,10 @@ void Describe(const PolicySpec& policy, Facts* facts) {
   list("avoid_links", policy.parameters.avoid_links);
   list("reserved_links", policy.parameters.reserved_links);
   list("favoured", policy.parameters.favoured);
+  if (policy.parameters.algorithm)
+    parameters.push_back(
+        absl::StrCat("algorithm ", std::string(Name(*policy.parameters.algorithm))));
+  list("calls", policy.parameters.calls);
   facts->Add("POLICY", policy.policy);
   facts->Add("FOR", ForText(policy));
   facts->Add("SIZES", ToText(policy.sizes));
@@ -100,6 +105,8 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
     if (const Object* policy = PolicyInForce(set, communicator)) {
       concerned[policy].push_back(communicator.id);
     }
+    for (const Object* policy : AlgorithmPolicies(set, communicator))
+      concerned[policy].push_back(communicator.id);
     for (const Object* object : set.OfKind(ObjectKind::kDrain)) {
       const std::string& host = DrainOf(*object).host;
       const auto& hosts = communicator.hosts;

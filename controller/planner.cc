@@ -60,6 +60,8 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   };
   add(nics, "NICs");
   add(ports, "source ports");
+  if (!google::protobuf::util::MessageDifferencer::Equals(before.algorithms(), after.algorithms()))
+    rings.push_back("another choice of algorithms");
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 
@@ -140,8 +142,7 @@ std::string NotActedOn(const Object& object) {
     case ObjectKind::kPolicy:
       break;
   }
-  if (IsActedOn(PolicyOf(object))) return "";
-  return "A Policy for some sizes only is kept and not acted on yet.";
+  return "";
 }
 
 }  // namespace mccs

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/algorithm_rules.h"
 #include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/locality_ring.h"
@@ -23,6 +24,11 @@ constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriority
 bool PlacesFlows(std::string_view policy) {
   return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),
                    policy) != std::end(kPoliciesThatPlaceFlows);
+}
+
+bool DecidesRings(const PolicySpec& policy) {
+  return policy.policy == kLocalityRingName || policy.policy == kRankOrderName ||
+         PlacesFlows(policy.policy);
 }
 
 class Run {
@@ -46,6 +52,11 @@ class Run {
     }
     const bool any = std::any_of(subjects_.begin(), subjects_.end(), IsToBePlaced);
     if (any) PlaceFlows();
+    for (size_t i = 0; i < subjects_.size(); ++i) {
+      const Subject& subject = subjects_[i];
+      if (subject.fixed || !results_[i].ok()) continue;
+      PutRules(AlgorithmPolicies(objects_, *subject.communicator), &*results_[i]);
+    }
     return std::move(results_);
   }
 
@@ -179,13 +190,11 @@ class Run {
 }  // namespace
 
 bool IsActedOn(const PolicySpec& policy) {
-  const bool known = policy.policy == kLocalityRingName || policy.policy == kRankOrderName ||
-                     PlacesFlows(policy.policy);
-  return known && policy.sizes.IsAll();
+  return policy.ChoosesAlgorithms() || DecidesRings(policy);
 }
 
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
-  return FindPolicy(objects, communicator.tenant, FormatCommId(communicator.id), IsActedOn);
+  return FindPolicy(objects, communicator.tenant, FormatCommId(communicator.id), DecidesRings);
 }
 
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {

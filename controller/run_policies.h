@@ -13,7 +13,7 @@ namespace mccs {
 // Whether this controller acts on such a Policy. One on which it does not counts as none.
 bool IsActedOn(const PolicySpec& policy);
 
-// The Policy that decides for a communicator. Null: none, and so locality_ring as it is.
+// The Policy that decides on a communicator's rings. Null: none, and so locality_ring as it is.
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
 
 // Whether that one places the communicator's flows on paths.

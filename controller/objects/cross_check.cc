@@ -39,6 +39,12 @@ std::string ToText(const Place& place) {
   return absl::StrCat(ToText(place.object->key), " (", PlaceOf(*place.object, place.field), ")");
 }
 
+// One kind of call of a policy `algorithm`.
+struct Rule {
+  OpKind kind;
+  Place place;
+};
+
 class Checker {
  public:
   explicit Checker(const ObjectSet& set)
@@ -136,7 +142,8 @@ class Checker {
     }
   }
 
-  // At one level (communicators, tenants, all others) there is one policy for each operation.
+  // At one level (communicators, tenants, all others) there is one policy for rings, and one
+  // algorithm for each call.
   void CheckOnePolicyEach() {
     for (const Object* object : set_.OfKind(ObjectKind::kPolicy)) {
       const PolicySpec& policy = PolicyOf(*object);
@@ -155,17 +162,34 @@ class Checker {
   }
 
   void CheckAlone(const Place& place, const std::string& subject) {
-    std::vector<Place>& others = policies_for_[subject];
-    const SizeRange& sizes = PolicyOf(*place.object).sizes;
-    for (const Place& other : others) {
-      const SizeRange& taken = PolicyOf(*other.object).sizes;
-      if (!sizes.Overlaps(taken)) continue;
-      Add(*place.object, place.field, "two policies for ", subject, ": ", ToText(other),
-          " is for sizes ", ToText(taken), ", this one for ", ToText(sizes),
-          "; delete one, or keep their `sizes` apart");
-      break;
+    const PolicySpec& policy = PolicyOf(*place.object);
+    if (policy.ChoosesAlgorithms()) return CheckRules(place, policy, subject);
+    const auto [first, is_first] = rings_of_.emplace(subject, place);
+    if (is_first) return;
+    Add(*place.object, place.field, "two policies for ", subject, ": ", ToText(first->second),
+        " is one already; delete one of them");
+  }
+
+  void CheckRules(const Place& place, const PolicySpec& policy, const std::string& subject) {
+    std::vector<Rule>& rules = rules_for_[subject];
+    const size_t before = rules.size();
+    for (const OpKind kind : KindsOf(policy)) {
+      const auto taken = std::find_if(rules.begin(), rules.begin() + before, [&](const Rule& rule) {
+        return rule.kind == kind && policy.sizes.Overlaps(PolicyOf(*rule.place.object).sizes);
+      });
+      if (taken != rules.begin() + before) {
+        Add(*place.object, place.field, "two policies for ", std::string(Name(kind)), " of ",
+            subject, ": ", ToText(taken->place), " is for sizes ",
+            ToText(PolicyOf(*taken->place.object).sizes), ", this one for ", ToText(policy.sizes),
+            "; delete one, or keep their `sizes` apart");
+        return;
+      }
+      rules.push_back({kind, place});
     }
-    others.push_back(place);
+    if (before <= kMaxRulesOfOne && rules.size() > kMaxRulesOfOne) {
+      Add(*place.object, place.field, "more than ", kMaxRulesOfOne, " rules for ", subject,
+          " (each kind of call of a policy `algorithm` is one); make wider ranges of sizes");
+    }
   }
 
   void CheckTopologies() {
@@ -206,7 +230,9 @@ class Checker {
   const ObjectSet& set_;
   const std::vector<std::string> tenants_;
   const std::vector<const Object*> topologies_;
-  std::map<std::string, std::vector<Place>> policies_for_;
+  // By subject: "Tenant 'a'".
+  std::map<std::string, Place> rings_of_;
+  std::map<std::string, std::vector<Rule>> rules_for_;
   std::vector<Fault> faults_;
 };
 

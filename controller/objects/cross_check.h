@@ -9,6 +9,10 @@
 
 namespace mccs {
 
+// Of policies `algorithm` for one communicator, one tenant, or all others: those of all three go
+// into one strategy (kMaxAlgorithmRules).
+inline constexpr size_t kMaxRulesOfOne = 20;
+
 struct Fault {
   ObjectKey object;
   std::string field;  // "spec.for.tenants[1]"
@@ -19,8 +23,8 @@ struct Fault {
 
 // In the order of the objects: names of tenants, hosts and links that no object of the set has; a
 // cap below its guarantee; two tenants that are the same user, socket or control group; two
-// policies for the same operations of one tenant, of one communicator, or of all others; a host
-// that stands in two topologies.
+// policies for the rings, or for the same calls, of one tenant, of one communicator, or of all
+// others, and more rules for calls than a strategy bears; a host that stands in two topologies.
 std::vector<Fault> CheckObjects(const ObjectSet& set);
 
 // One line for each fault: "PLACE: OBJECT, FIELD: what and the remedy".

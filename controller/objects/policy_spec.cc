@@ -25,10 +25,12 @@ constexpr NameList kNameLists[] = {
     {"avoid_links", &PolicyParameters::avoid_links},
     {"reserved_links", &PolicyParameters::reserved_links},
     {"favoured", &PolicyParameters::favoured},
+    {"calls", &PolicyParameters::calls},
 };
 constexpr char kSourcePorts[] = "source_ports";
 constexpr char kPortSeed[] = "port_seed";
 constexpr char kChannelsPerNic[] = "channels_per_nic";
+constexpr char kAlgorithm[] = "algorithm";
 
 // Which policy knows which parameters; those in `needed` must be there.
 struct KnownPolicy {
@@ -49,6 +51,7 @@ const std::vector<KnownPolicy>& KnownPolicies() {
        {kSourcePorts, kChannelsPerNic, "order", "avoid_links", "favoured", "reserved_links"},
        {"favoured"}},
       {"shares", {kChannelsPerNic}, {}},
+      {kAlgorithmPolicyName, {kAlgorithm, "calls"}, {}},
   };
   return known;
 }
@@ -92,6 +95,43 @@ void RefuseParameter(const KnownPolicy& known, const std::string& key, YamlReade
                                  absl::StrJoin(known.parameters, ", ")));
 }
 
+std::vector<std::string> CallsWithAChoice(std::optional<Algorithm> algorithm) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    if (HasChoice(kind) && (!algorithm || Serves(*algorithm, kind))) names.emplace_back(Name(kind));
+  }
+  return names;
+}
+
+void ReadAlgorithm(YamlReader* yaml, PolicyParameters* parameters) {
+  std::string word;
+  yaml->Field(kAlgorithm, &word);
+  if (!yaml->Has(kAlgorithm)) return;
+  parameters->algorithm = ParseAlgorithm(word);
+  if (!parameters->algorithm)
+    yaml->Refuse(kAlgorithm,
+                 absl::StrCat("there is no algorithm '", word, "'; there are: ring, tree, direct"));
+}
+
+// REQUIRES: of a Policy `algorithm`.
+void CheckCalls(const PolicyParameters& parameters, YamlReader* yaml) {
+  if (!yaml->Has(kAlgorithm)) {
+    yaml->Refuse(kAlgorithm, "policy algorithm needs 'algorithm': ring, tree or direct");
+  }
+  const std::vector<std::string> known = CallsWithAChoice(parameters.algorithm);
+  for (size_t i = 0; i < parameters.calls.size(); ++i) {
+    const std::string& call = parameters.calls[i];
+    if (Contains(known, call)) continue;
+    yaml->RefuseItem("calls", i,
+                     Contains(CallsWithAChoice(std::nullopt), call)
+                         ? absl::StrCat("there is no ", call, " by '",
+                                        std::string(Name(*parameters.algorithm)), "'")
+                         : absl::StrCat("'", call, "' is no kind of call that has a choice",
+                                        DidYouMean(call, known)));
+  }
+}
+
 PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   PolicyParameters parameters;
   parameters.source_ports = ReadSourcePorts(&yaml);
@@ -108,9 +148,10 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
   for (const NameList& list : kNameLists) {
     parameters.*list.names = ReadUniqueList(&yaml, list.key);
   }
+  ReadAlgorithm(&yaml, &parameters);
   const KnownPolicy* known = FindPolicy(policy);
   if (known == nullptr) return parameters;  // Told already.
-  std::vector<std::string> keys = {kSourcePorts, kPortSeed, kChannelsPerNic};
+  std::vector<std::string> keys = {kSourcePorts, kPortSeed, kChannelsPerNic, kAlgorithm};
   for (const NameList& list : kNameLists) keys.push_back(list.key);
   for (const std::string& key : keys) {
     if (yaml.Has(key) && !Contains(known->parameters, key)) RefuseParameter(*known, key, &yaml);
@@ -121,6 +162,7 @@ PolicyParameters ReadParameters(YamlReader yaml, const std::string& policy) {
                   absl::StrCat("policy ", policy, " needs '", list.key, "': name at least one"));
     }
   }
+  if (policy == kAlgorithmPolicyName) CheckCalls(parameters, &yaml);
   return parameters;
 }
 
@@ -188,6 +230,13 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
                     "a policy is for tenants or for communicators; make two policies of it");
   }
   spec.sizes = ReadSizes(subjects.Child("sizes"));
+  if (subjects.Has("sizes") && FindPolicy(spec.policy) != nullptr && !spec.ChoosesAlgorithms()) {
+    subjects.Refuse("sizes",
+                    absl::StrCat("rings and paths are the same for all sizes: policy ", spec.policy,
+                                 " knows none; take them away, or choose "
+                                 "policy ",
+                                 kAlgorithmPolicyName));
+  }
   return spec;
 }
 
@@ -208,6 +257,9 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
       *out << YAML::Key << kPortSeed << YAML::Value << *spec.parameters.port_seed;
     if (spec.parameters.channels_per_nic)
       *out << YAML::Key << kChannelsPerNic << YAML::Value << *spec.parameters.channels_per_nic;
+    if (spec.parameters.algorithm)
+      *out << YAML::Key << kAlgorithm << YAML::Value
+           << std::string(Name(*spec.parameters.algorithm));
     for (const NameList& names : kNameLists) list(names.key, spec.parameters.*names.names);
     *out << YAML::EndMap;
   }
@@ -228,6 +280,18 @@ void Emit(const PolicySpec& spec, YAML::Emitter* out) {
     *out << YAML::EndMap;
   }
   *out << YAML::EndMap;
+}
+
+std::vector<OpKind> KindsOf(const PolicySpec& policy) {
+  std::vector<OpKind> kinds;
+  for (int i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    const auto& calls = policy.parameters.calls;
+    const bool meant = HasChoice(kind) && policy.parameters.algorithm &&
+                       Serves(*policy.parameters.algorithm, kind);
+    if (meant && (calls.empty() || Contains(calls, Name(kind)))) kinds.push_back(kind);
+  }
+  return kinds;
 }
 
 std::string ForText(const PolicySpec& spec) {

@@ -7,10 +7,19 @@
 //   for:                          # absent: for all that no other policy names
 //     tenants: [team-a, team-b]   # or
 //     communicators: [3f2a90c1d4e5b607]
-//     sizes: {from: 1MiB, below: 64MiB}   # of operations; each end optional
 //
 // The policy of a communicator is the one that names it, else the one that names its tenant, else
 // the one that names nobody.
+//
+// Policy `algorithm` comes on top of that one, and is the only one for some sizes:
+//
+//   policy: algorithm
+//   parameters:
+//     algorithm: tree             # ring, tree or direct
+//     calls: [all_reduce]         # absent: all that have a choice and such a plan
+//   for:
+//     tenants: [team-a]
+//     sizes: {from: 1MiB, below: 64MiB}   # of a call's count in bytes; each end optional
 #ifndef MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_POLICY_SPEC_H_
 
@@ -21,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/algorithm.h"
 #include "base/yaml_config.h"
 
 namespace YAML {
@@ -63,9 +73,13 @@ struct PolicyParameters {
   std::vector<std::string> avoid_links;     // no flow is placed there while there is another path
   std::vector<std::string> reserved_links;  // for the favoured tenants alone
   std::vector<std::string> favoured;        // tenants
+  std::optional<Algorithm> algorithm;
+  std::vector<std::string> calls;  // kinds of calls (proto/operation.cc) that `algorithm` is for
 
   friend bool operator==(const PolicyParameters&, const PolicyParameters&) = default;
 };
+
+inline constexpr char kAlgorithmPolicyName[] = "algorithm";
 
 struct PolicySpec {
   std::string policy;
@@ -74,8 +88,14 @@ struct PolicySpec {
   std::vector<std::string> communicators;  // ids; likewise. At most one of the two lists has any.
   SizeRange sizes;
 
+  // Whether it chooses algorithms; else rings and ports.
+  bool ChoosesAlgorithms() const { return policy == kAlgorithmPolicyName; }
+
   friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
+
+// The kinds of calls that a Policy `algorithm` decides about, in the order of their values.
+std::vector<OpKind> KindsOf(const PolicySpec& policy);
 
 // The words for `policy`, and the parameters that one of them knows.
 const std::vector<std::string>& PolicyNames();

@@ -50,6 +50,7 @@ void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) 
     entry->set_min_bytes(rule.min_bytes);
     entry->set_max_bytes(rule.max_bytes);
   }
+  message->set_operators_rules(value.operators_rules);
 }
 
 absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice& message) {
@@ -75,6 +76,7 @@ absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice
                            .min_bytes = rule.min_bytes(),
                            .max_bytes = rule.max_bytes()});
   }
+  value.operators_rules = message.operators_rules();
   return value;
 }
 

@@ -132,6 +132,7 @@ class RandomWorld {
   // Other policies, for all or for one communicator.
   void Apply() {
     std::string text = TopologyText() + PolicyText("all", "");
+    if (Below(2) == 0) text += AlgorithmText();
     if (!jobs_.empty()) {
       RandomJob& job = jobs_[Below(jobs_.size())];
       absl::StrAppend(&text, PolicyText("one", absl::StrCat("  for: {communicators: [",
@@ -165,6 +166,15 @@ class RandomWorld {
   std::string PolicyText(const std::string& name, const std::string& whom) {
     return absl::StrCat("---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: ", name,
                         "}\nspec:\n  policy: ", SomePolicy(), whom);
+  }
+
+  // An algorithm for calls of some sizes.
+  std::string AlgorithmText() {
+    const char* const algorithms[] = {"ring", "tree", "direct"};
+    return absl::StrCat(
+        "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: small}\nspec:\n"
+        "  policy: algorithm\n  parameters: {algorithm: ",
+        algorithms[Below(3)], "}\n  for: {sizes: {below: ", 1 + Below(65536), "}}\n");
   }
 
   // Its name and parameters.

@@ -74,6 +74,19 @@ class ExplanationTest : public testing::Test {
 
 constexpr char kFirst[] = "0000000000000007";
 
+TEST_F(ExplanationTest, SaysWhichAlgorithmsAnOperatorHasChosen) {
+  Announce(1, {"h0", "h1"});
+  const std::string chosen = R"(---
+apiVersion: mccs/v1
+kind: Policy
+metadata: {name: small}
+spec: {policy: algorithm, parameters: {algorithm: direct}, for: {sizes: {below: 64KiB}}}
+)";
+  EXPECT_EQ(WhyOf(Ask("0", std::string(kTopology) + chosen))["Algorithm"],
+            "direct for all_reduce, sizes below 64 KiB, by Policy 'small'");
+  EXPECT_FALSE(WhyOf(Ask("0", kTopology)).contains("Algorithm"));
+}
+
 TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
   Announce(7, {"h0", "h2"});
   Announce(8, {"h1", "h3"}, "uid 2000");

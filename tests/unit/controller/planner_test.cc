@@ -126,30 +126,35 @@ TEST_F(PlannerTest, WhereNoStrategyCanBeTheOldOneStaysAndTheReasonIsTold) {
   EXPECT_THAT(std::string(decisions.trouble[0].message()), HasSubstr("are taken"));
 }
 
-TEST_F(PlannerTest, WhatIsNotActedOnCountsAsNoneAndIsSaid) {
+TEST_F(PlannerTest, AnAlgorithmForSomeSizesComesOnTopOfTheRings) {
   const ObjectSet before = After({}, kBase);
   Settle(before);
   const ObjectSet after =
-      After(before, PolicyDocument("sizes",
-                                   "  policy: time_windows\n"
-                                   "  parameters: {favoured: [a]}\n"
-                                   "  for: {tenants: [a], sizes: {from: 1MiB}}\n"));
+      After(before, PolicyDocument("small",
+                                   "  policy: algorithm\n  parameters: {algorithm: direct}\n"
+                                   "  for: {tenants: [a], sizes: {below: 1MiB}}\n"));
+  EXPECT_EQ(InForce(*after.Find({ObjectKind::kPolicy, "small"})), "yes");
+  const Decisions decisions = Decide(after, view_);
+  ASSERT_EQ(decisions.changed.size(), 1u);
+  EXPECT_EQ(decisions.changed[0].change, "another choice of algorithms");
+  const strategy::AlgorithmChoice& choice = decisions.changed[0].strategy.algorithms();
+  ASSERT_EQ(choice.rules_size(), 1);
+  EXPECT_EQ(choice.rules(0).algorithm(), strategy::DIRECT);
+  EXPECT_EQ(choice.rules(0).max_bytes(), (1u << 20) - 1);
+  Settle(after);
   EXPECT_TRUE(Decide(after, view_).changed.empty());
-  const Object& sizes = *after.Find({ObjectKind::kPolicy, "sizes"});
-  EXPECT_EQ(InForce(sizes), "not yet");
-  EXPECT_EQ(NotActedOn(sizes), "A Policy for some sizes only is kept and not acted on yet.");
-  EXPECT_EQ(InForce(*after.Find({ObjectKind::kTenant, "a"})), "yes");
+  ASSERT_EQ(Decide(before, view_).changed.size(), 1u);
+  EXPECT_EQ(Decide(before, view_).changed[0].strategy.algorithms().rules_size(), 0);
 }
 
-TEST_F(PlannerTest, EveryPolicyForAllSizesIsActedOn) {
+TEST_F(PlannerTest, EveryPolicyIsActedOn) {
   for (const std::string& name : PolicyNames()) {
     const std::vector<std::string> known = PolicyParameterNames(name);
     const bool favours = std::find(known.begin(), known.end(), "favoured") != known.end();
-    const ObjectSet objects = After(
-        {}, absl::StrCat(kBase, "---\n",
-                         PolicyDocument(
-                             "p", absl::StrCat("  policy: ", name, "\n",
-                                               favours ? "  parameters: {favoured: [a]}\n" : ""))));
+    std::string spec = absl::StrCat("  policy: ", name, "\n");
+    if (favours) spec += "  parameters: {favoured: [a]}\n";
+    if (name == kAlgorithmPolicyName) spec += "  parameters: {algorithm: ring}\n";
+    const ObjectSet objects = After({}, absl::StrCat(kBase, "---\n", PolicyDocument("p", spec)));
     const Object& policy = *objects.Find({ObjectKind::kPolicy, "p"});
     EXPECT_EQ(InForce(policy), "yes") << name;
     EXPECT_EQ(NotActedOn(policy), "") << name;

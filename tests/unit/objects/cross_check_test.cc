@@ -22,6 +22,12 @@ std::string FaultsOf(const std::vector<std::string>& documents) {
   return ToText(set, CheckObjects(set));
 }
 
+std::string AlgorithmSpec(const std::string& algorithm, const std::string& whom,
+                          const std::string& more = "") {
+  return absl::StrCat("  policy: algorithm\n  parameters: {algorithm: ", algorithm, more, "}\n",
+                      "  for: {", whom, "}\n");
+}
+
 TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
   EXPECT_EQ(
       FaultsOf({
@@ -33,9 +39,10 @@ TEST(CrossCheck, WhatHoldsTogetherHasNoFaults) {
           PolicyDocument("a",
                          "  policy: priority_flow\n"
                          "  parameters: {favoured: [b], reserved_links: "
-                         "[h0/nic0-leaf0]}\n  for: {tenants: [a, b], "
-                         "sizes: {below: 1MiB}}\n"),
-          PolicyDocument("b", "  policy: shares\n  for: {tenants: [b], sizes: {from: 1MiB}}\n"),
+                         "[h0/nic0-leaf0]}\n  for: {tenants: [a, b]}\n"),
+          PolicyDocument("small", AlgorithmSpec("tree", "tenants: [b], sizes: {below: 1MiB}")),
+          PolicyDocument("large", AlgorithmSpec("ring", "tenants: [b], sizes: {from: 1MiB}")),
+          PolicyDocument("any", AlgorithmSpec("direct", "sizes: {below: 1MiB}")),
           PolicyDocument("one",
                          "  policy: shares\n"
                          "  for: {communicators: ['00000000000000ab']}\n"),
@@ -90,22 +97,48 @@ TEST(CrossCheck, ALinkThatIsNotThere) {
 TEST(CrossCheck, TwoPoliciesForOneTenant) {
   EXPECT_EQ(
       FaultsOf({TenantDocument("a", 1),
-                PolicyDocument("p",
-                               "  policy: shares\n  for: {tenants: [a], sizes: {below: "
-                               "2MiB}}\n"),
-                PolicyDocument("q",
-                               "  policy: fair_flow\n  for: {tenants: [a], sizes: {from: "
-                               "1MiB}}\n")}),
+                PolicyDocument("p", "  policy: shares\n  for: {tenants: [a]}\n"),
+                PolicyDocument("q", "  policy: fair_flow\n  for: {tenants: [a]}\n")}),
       "a.yaml:23:19: Policy 'q', spec.for.tenants[0]: two policies for Tenant 'a': Policy 'p' "
-      "(a.yaml:15:19) is for sizes below 2 MiB, this one for from 1 MiB; delete one, or keep "
-      "their `sizes` apart");
+      "(a.yaml:15:19) is one already; delete one of them");
+}
+
+TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
+  const std::string small = AlgorithmSpec("tree", "tenants: [a], sizes: {below: 2MiB}");
+  EXPECT_EQ(
+      FaultsOf({TenantDocument("a", 1), PolicyDocument("p", small),
+                PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 1MiB}"))}),
+      "a.yaml:25:19: Policy 'q', spec.for.tenants[0]: two policies for all_reduce of Tenant 'a': "
+      "Policy 'p' (a.yaml:16:19) is for sizes below 2 MiB, this one for from 1 MiB; delete one, or "
+      "keep their `sizes` apart");
+  // Other sizes, other calls, another tenant, and rings beside them.
+  EXPECT_EQ(
+      FaultsOf({TenantDocument("a", 1), TenantDocument("b", 2), PolicyDocument("p", small),
+                PolicyDocument("q", AlgorithmSpec("ring", "tenants: [a], sizes: {from: 2MiB}")),
+                PolicyDocument("r", AlgorithmSpec("ring", "tenants: [b], sizes: {below: 3MiB}",
+                                                  ", calls: [broadcast]")),
+                PolicyDocument("s", AlgorithmSpec("tree", "tenants: [b]", ", calls: [reduce]")),
+                PolicyDocument("t", "  policy: fair_flow\n  for: {tenants: [a, b]}\n")}),
+      "");
+}
+
+TEST(CrossCheck, MoreRulesThanAStrategyBears) {
+  std::vector<std::string> documents = {TenantDocument("a", 1)};
+  const auto range = [](size_t i) {
+    return absl::StrCat("tenants: [a], sizes: {from: ", i, "MiB, below: ", i + 1, "MiB}");
+  };
+  for (size_t i = 0; i < kMaxRulesOfOne; ++i)
+    documents.push_back(PolicyDocument(absl::StrCat("p", i), AlgorithmSpec("direct", range(i))));
+  EXPECT_EQ(FaultsOf(documents), "");
+  documents.push_back(PolicyDocument("q", AlgorithmSpec("direct", range(99))));
+  EXPECT_THAT(FaultsOf(documents), HasSubstr("more than 20 rules for Tenant 'a'"));
 }
 
 TEST(CrossCheck, TwoPoliciesForOneCommunicatorAndForAllOthers) {
   const std::string one = "  policy: shares\n  for: {communicators: ['00000000000000ab']}\n";
   EXPECT_THAT(FaultsOf({PolicyDocument("p", one), PolicyDocument("q", one)}),
               HasSubstr("Policy 'q', spec.for.communicators[0]: two policies for communicator "
-                        "00000000000000ab: Policy 'p' (a.yaml:8:25) is for sizes all"));
+                        "00000000000000ab: Policy 'p' (a.yaml:8:25) is one already"));
   EXPECT_THAT(FaultsOf({PolicyDocument("p", "  policy: shares\n"),
                         PolicyDocument("q", "  policy: locality_ring\n")}),
               HasSubstr("Policy 'q', spec.for: two policies for all that no other policy names"));

@@ -48,15 +48,39 @@ TEST(ReadObjects, APolicyWithEverything) {
                                      "    favoured: [a]\n"
                                      "    reserved_links: [leaf0-spine1]\n"
                                      "  for:\n"
-                                     "    tenants: [b, a]\n"
-                                     "    sizes: {from: 1MiB, below: 64MiB}\n"));
+                                     "    tenants: [b, a]\n"));
   ASSERT_EQ(objects.size(), 1u);
   const PolicySpec& policy = PolicyOf(objects[0]);
   EXPECT_EQ(policy.policy, "priority_flow");
   EXPECT_EQ(policy.parameters.source_ports, (SourcePortLimits{61000, 61999}));
   EXPECT_THAT(policy.parameters.favoured, ElementsAre("a"));
   EXPECT_THAT(policy.tenants, ElementsAre("b", "a"));
+  EXPECT_TRUE(policy.sizes.IsAll());
+  EXPECT_FALSE(policy.ChoosesAlgorithms());
+}
+
+TEST(ReadObjects, APolicyForSomeSizes) {
+  const auto objects = Read(PolicyDocument("small",
+                                           "  policy: algorithm\n"
+                                           "  parameters: {algorithm: tree, calls: [reduce]}\n"
+                                           "  for:\n"
+                                           "    sizes: {from: 1MiB, below: 64MiB}\n"));
+  ASSERT_EQ(objects.size(), 1u);
+  const PolicySpec& policy = PolicyOf(objects[0]);
+  EXPECT_TRUE(policy.ChoosesAlgorithms());
+  EXPECT_EQ(policy.parameters.algorithm, Algorithm::kTree);
+  EXPECT_THAT(KindsOf(policy), ElementsAre(OpKind::kReduce));
   EXPECT_EQ(ToText(policy.sizes), "1 MiB to 64 MiB");
+}
+
+TEST(ReadObjects, WithoutCallsAnAlgorithmIsForAllThatHaveAChoiceAndSuchAPlan) {
+  const auto kinds = [](const std::string& algorithm) {
+    return KindsOf(PolicyOf(Read(PolicyDocument(
+        "p", "  policy: algorithm\n  parameters: {algorithm: " + algorithm + "}\n"))[0]));
+  };
+  EXPECT_THAT(kinds("ring"), ElementsAre(OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce));
+  EXPECT_THAT(kinds("tree"), ElementsAre(OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce));
+  EXPECT_THAT(kinds("direct"), ElementsAre(OpKind::kAllReduce));
 }
 
 TEST(ReadObjects, ATopologyIsReadByItsRoom) {
@@ -93,12 +117,14 @@ TEST(ReadObjects, WhatIsWrittenReadsBackAsTheSame) {
            PolicyDocument("small",
                           "  policy: locality_ring\n"
                           "  parameters: {order: [h1, h0], port_seed: 18446744073709551615}\n"
-                          "  for: {communicators: ['0000000000000001'], "
-                          "sizes: {below: 1MiB}}\n"),
+                          "  for: {communicators: ['0000000000000001']}\n"),
            PolicyDocument(
-               "large",
-               "  policy: fair_flow\n  parameters: {avoid_links: [x], channels_per_nic: 2}\n"
-               "  for: {sizes: {from: 1000001}}\n"),
+               "avoiding",
+               "  policy: fair_flow\n  parameters: {avoid_links: [x], channels_per_nic: 2}\n"),
+           PolicyDocument("large",
+                          "  policy: algorithm\n"
+                          "  parameters: {algorithm: ring, calls: [broadcast, all_reduce]}\n"
+                          "  for: {sizes: {from: 1000001}}\n"),
            TopologyDocument("testbed"),
        }) {
     const auto once = Read(text);
@@ -213,9 +239,32 @@ INSTANTIATE_TEST_SUITE_P(
                 "source ports are from 1024 on, and 'first' is not above 'last'"},
         Refused{"sizes",
                 PolicyDocument("p",
-                               "  policy: shares\n  for: {sizes: {from: 2MiB, below: "
-                               "1MiB}}\n"),
+                               "  policy: algorithm\n  parameters: {algorithm: ring}\n"
+                               "  for: {sizes: {from: 2MiB, below: 1MiB}}\n"),
                 "no size is from 2 MiB on and below 1 MiB; raise 'below'"},
+        Refused{"sizes_of_rings",
+                PolicyDocument("p", "  policy: shares\n  for: {sizes: {from: 2MiB}}\n"),
+                "a.yaml:7:16: rings and paths are the same for all sizes: policy shares knows "
+                "none; take them away, or choose policy algorithm"},
+        Refused{"no_algorithm", PolicyDocument("p", "  policy: algorithm\n"),
+                "policy algorithm needs 'algorithm': ring, tree or direct"},
+        Refused{"unknown_algorithm",
+                PolicyDocument("p", "  policy: algorithm\n  parameters: {algorithm: star}\n"),
+                "there is no algorithm 'star'; there are: ring, tree, direct"},
+        Refused{"call_of_another_algorithm",
+                PolicyDocument("p",
+                               "  policy: algorithm\n"
+                               "  parameters: {algorithm: direct, calls: [broadcast]}\n"),
+                "a.yaml:7:43: there is no broadcast by 'direct'"},
+        Refused{"call_without_choice",
+                PolicyDocument("p",
+                               "  policy: algorithm\n"
+                               "  parameters: {algorithm: ring, calls: [all_gather]}\n"),
+                "'all_gather' is no kind of call that has a choice; there are: all_reduce, "
+                "broadcast, reduce"},
+        Refused{"algorithm_of_a_ring",
+                PolicyDocument("p", "  policy: fair_flow\n  parameters: {algorithm: ring}\n"),
+                "policy fair_flow knows no 'algorithm'"},
         Refused{"both",
                 PolicyDocument("p",
                                "  policy: shares\n  for: {tenants: [a], communicators: "
