@@ -33,7 +33,7 @@ void AddRules(const PolicySpec& policy, strategy::AlgorithmChoice* choice) {
 std::vector<const Object*> AlgorithmPolicies(const ObjectSet& objects,
                                              const CommunicatorView& communicator) {
   const std::string id = FormatCommId(communicator.id);
-  const Object* tenant = FindTenant(objects, communicator.tenant);
+  const Object* tenant = FindTenant(objects, communicator.origin());
   std::vector<const Object*> by_level[3];
   for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
     const PolicySpec& policy = PolicyOf(*object);

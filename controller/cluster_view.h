@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
+#include "proto/tenant_who.h"
 #include "topology/position.h"
 #include "topology/probed_paths.h"
 #include "topology/topology.h"
@@ -65,6 +66,9 @@ struct CommunicatorView {
   std::vector<std::vector<int>> gpus = {};
   std::vector<int> first_ranks = {};
   TenantView owner = {};
+  std::string cgroup = {};  // of its leader's processes; empty: not known
+
+  ProcessOrigin origin() const { return {tenant, cgroup}; }
 };
 
 // All lists in a fixed order: hosts by position, communicators by id, the others by name. Owners,

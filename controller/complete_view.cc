@@ -9,7 +9,7 @@ namespace mccs {
 namespace {
 
 TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& objects) {
-  const Object* object = FindTenant(objects, communicator.tenant);
+  const Object* object = FindTenant(objects, communicator.origin());
   if (object == nullptr) return {.name = communicator.tenant};
   const TenantSpec& tenant = TenantOf(*object);
   return {.name = object->key.name,

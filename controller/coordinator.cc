@@ -1,5 +1,7 @@
 #include "controller/coordinator.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,7 @@
 #include "controller/paces.h"
 #include "controller/planner.h"
 #include "controller/probe_wishes.h"
+#include "controller/tenants.h"
 
 namespace mccs {
 
@@ -104,6 +107,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   registered->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / kHeartbeatsPerTimeout);
   registered->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
   registered->set_version(options_.version);
+  *registered->mutable_tenants() = tenants_;
   for (agent::Pace& pace : paces_.HeldOn(host.name(), registry_.communicators())) {
     *Tell(agent).mutable_pace() = OnClockOf(host.name(), std::move(pace));
   }
@@ -177,6 +181,7 @@ void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
   objects_ = std::move(objects);
   left_alone_until_.clear();
   RefuseTheMisplaced();
+  TellTenants();
   Replan();
 }
 
@@ -287,6 +292,13 @@ void Coordinator::RefuseTheMisplaced() {
     Gone(agent, std::string(why.message()));
     Refuse(agent, host, why);
   }
+}
+
+void Coordinator::TellTenants() {
+  agent::Tenants tenants = TenantsOf(*objects_);
+  if (google::protobuf::util::MessageDifferencer::Equals(tenants, tenants_)) return;
+  tenants_ = std::move(tenants);
+  for (const auto& [agent, host] : host_of_) *Tell(agent).mutable_tenants() = tenants_;
 }
 
 agent::ToAgent& Coordinator::Tell(AgentKey agent) {

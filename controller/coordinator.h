@@ -115,6 +115,8 @@ class Coordinator {
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
   // Those that say that they stand in a Topology that is not there any more, or not theirs.
   void RefuseTheMisplaced();
+  // All agents hear of the Tenants, if they are others than before.
+  void TellTenants();
   // A message to `agent`, to be filled in before the next one.
   agent::ToAgent& Tell(AgentKey agent);
   void End(AgentKey agent, absl::Status why);
@@ -133,6 +135,7 @@ class Coordinator {
   WindowKeeper windows_;
   ProbeBook probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
+  agent::Tenants tenants_;                   // as agents were told last
   std::map<AgentKey, std::string> host_of_;  // registered agents
   bool replan_ = false;                      // something has changed that policies decide by
   std::map<CommId, MonotonicNs> left_alone_until_;

@@ -99,7 +99,7 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
   Concerned concerned;
   const std::vector<const Object*> topologies = set.OfKind(ObjectKind::kTopology);
   for (const CommunicatorView& communicator : view.communicators) {
-    if (const Object* tenant = FindTenant(set, communicator.tenant)) {
+    if (const Object* tenant = FindTenant(set, communicator.origin())) {
       concerned[tenant].push_back(communicator.id);
     }
     if (const Object* policy = PolicyInForce(set, communicator)) {

@@ -67,13 +67,8 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
 
 // Empty: nothing.
 std::string WhatOfATenantIsNotActedOn(const TenantSpec& tenant) {
-  std::vector<std::string> fields;
-  if (!tenant.cgroups.empty()) fields.push_back("cgroups");
-  if (tenant.max_communicators || tenant.max_memory_bytes || tenant.max_operations)
-    fields.push_back("quotas");
-  if (fields.empty()) return "";
-  return absl::StrCat("A Tenant's ", absl::StrJoin(fields, " and "),
-                      " are kept and not acted on yet.");
+  if (!tenant.max_operations) return "";
+  return "A Tenant's quota of operations in flight is kept and not acted on yet.";
 }
 
 // Of a Topology; empty: nothing.

@@ -228,7 +228,8 @@ ClusterView Registry::View() const {
          .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
          .strategy = record.Newest(),
          .gpus = std::move(gpus),
-         .first_ranks = std::move(first_ranks)});
+         .first_ranks = std::move(first_ranks),
+         .cgroup = record.announced.cgroup()});
   }
   return view;
 }

@@ -194,7 +194,7 @@ bool IsActedOn(const PolicySpec& policy) {
 }
 
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
-  return FindPolicy(objects, communicator.tenant, FormatCommId(communicator.id), DecidesRings);
+  return FindPolicy(objects, communicator.origin(), FormatCommId(communicator.id), DecidesRings);
 }
 
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {

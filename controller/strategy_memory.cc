@@ -12,6 +12,7 @@ std::string Record(CommId id, const CommunicatorRecord& communicator) {
   stored::CommunicatorStrategy record;
   record.set_comm_id(id.value());
   record.set_tenant(communicator.announced.tenant());
+  record.set_cgroup(communicator.announced.cgroup());
   *record.mutable_hosts() = communicator.announced.hosts();
   *record.mutable_strategy() = communicator.Newest();
   return record.SerializeAsString();
@@ -27,7 +28,8 @@ void StrategyMemory::Remember(const std::vector<StoredStrategy>& stored) {
     remembered_[each.id] = {.id = each.id,
                             .tenant = record.tenant(),
                             .hosts = {record.hosts().begin(), record.hosts().end()},
-                            .strategy = record.strategy()};
+                            .strategy = record.strategy(),
+                            .cgroup = record.cgroup()};
   }
 }
 

@@ -74,6 +74,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
       .rendezvous = rendezvous_.get(),
       .device = parts.device,
       .buffer_quota = &buffer_quota_,
+      .ledger = &ledger_,
       .clock = parts.clock,
       .log = parts.log,
       .warnings = &tenant_warnings_,
@@ -87,6 +88,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
 
 bool Daemon::Poll(bool woken) {
   bool moved = parts_.network->Poll() || woken;
+  moved |= PollTenants();
   moved |= PollDoors();
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
@@ -156,6 +158,13 @@ bool Daemon::PollDoors() {
     return !rendezvous_->SecretOf(door.meeting).has_value();
   });
   return moved;
+}
+
+bool Daemon::PollTenants() {
+  std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
+  if (!tenants.has_value()) return false;
+  ledger_.SetTenants(*std::move(tenants));
+  return true;
 }
 
 bool Daemon::PollQuestions() {

@@ -18,6 +18,7 @@
 #include "service/counters.h"
 #include "service/frontend/frontend.h"
 #include "service/state_dump.h"
+#include "service/tenant_ledger.h"
 #include "service/transport/network.h"
 #include "service/transport/peer_listener.h"
 
@@ -94,11 +95,13 @@ class Daemon {
   absl::Status HostEnvironmentId(const wire::UniqueId& id, const std::string& tenant);
   bool PollDoors();
   bool PollQuestions();
+  bool PollTenants();
 
   const DaemonParts parts_;
   const std::shared_ptr<DaemonCounters> counters_ = std::make_shared<DaemonCounters>();
   HostPacing pacing_;
   CommunicatorEnvironment environment_;
+  TenantLedger ledger_;
   BufferQuota buffer_quota_;
   TenantWarnings tenant_warnings_;
   SessionEnvironment session_environment_;

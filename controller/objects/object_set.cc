@@ -2,13 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
-
 namespace mccs {
 namespace {
-
-// What daemons call a user who has no socket of its own: "uid 1000".
-constexpr std::string_view kUserPrefix = "uid ";
 
 template <typename List, typename Word>
 bool Contains(const List& list, const Word& word) {
@@ -36,21 +31,23 @@ std::vector<std::string> ObjectSet::NamesOf(ObjectKind kind) const {
   return names;
 }
 
-const Object* FindTenant(const ObjectSet& set, std::string_view announced) {
-  uint32_t uid = 0;
-  const bool is_user = announced.starts_with(kUserPrefix) &&
-                       absl::SimpleAtoi(std::string(announced.substr(kUserPrefix.size())), &uid);
+const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin) {
+  const Object* found = nullptr;
+  uint64_t firmest = 0;
   for (const auto& [key, object] : set.objects) {
     if (key.kind != ObjectKind::kTenant) continue;
-    const TenantSpec& tenant = TenantOf(object);
-    if (is_user ? Contains(tenant.uids, uid) : Contains(tenant.sockets, announced)) return &object;
+    const uint64_t claim = ClaimOf(TenantOf(object), origin);
+    if (claim > firmest) {
+      firmest = claim;
+      found = &object;
+    }
   }
-  return nullptr;
+  return found;
 }
 
-const Object* FindPolicy(const ObjectSet& set, std::string_view announced, std::string_view id,
+const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts) {
-  const Object* tenant = FindTenant(set, announced);
+  const Object* tenant = FindTenant(set, origin);
   const Object* for_tenant = nullptr;
   const Object* for_others = nullptr;
   for (const Object* object : set.OfKind(ObjectKind::kPolicy)) {

@@ -36,14 +36,14 @@ inline const TopologySpec& TopologyOf(const Object& object) {
 }
 inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpec>(object.spec); }
 
-// The Tenant that a daemon calls `announced`: "uid 1000", or the tenant of a socket. Null: none is
-// known.
-const Object* FindTenant(const ObjectSet& set, std::string_view announced);
+// Whose processes of this origin are, by the rule that daemons go by, too (proto/tenant_who.h).
+// Null: of no Tenant.
+const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
 
-// The Policy for communicator `id` (FormatCommId), whose tenant a daemon calls `announced`: the one
-// that names it, else the one that names its tenant, else the one that names nobody. Only those
-// that `counts` accepts. Null: none.
-const Object* FindPolicy(const ObjectSet& set, std::string_view announced, std::string_view id,
+// The Policy for communicator `id` (FormatCommId), whose processes are of `origin`: the one that
+// names it, else the one that names its tenant, else the one that names nobody. Only those that
+// `counts` accepts. Null: none.
+const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts);
 
 }  // namespace mccs

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/yaml_config.h"
+#include "proto/tenant_who.h"
 
 namespace YAML {
 class Emitter;
@@ -31,17 +32,13 @@ namespace mccs {
 inline constexpr uint32_t kHighestTenantPriority = 7;
 inline constexpr double kHighestWeight = 1e6;
 
-struct TenantSpec {
-  // Each entry once.
-  std::vector<uint32_t> uids;
-  std::vector<std::string> sockets;
-  std::vector<std::string> cgroups;
-
+struct TenantSpec : TenantWho {
   double weight = 1;
   std::optional<uint64_t> guarantee_bps;
   std::optional<uint64_t> cap_bps;
   uint32_t priority = 0;
 
+  // On one host.
   std::optional<uint64_t> max_communicators;
   std::optional<uint64_t> max_memory_bytes;
   std::optional<uint64_t> max_operations;  // in flight

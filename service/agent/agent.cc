@@ -272,10 +272,12 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     if (message.has_registered()) {
       heartbeat_every_ns_ = std::max(message.registered().heartbeat_every_ns(), kNsPerMs);
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
+      table_.SetTenants(message.registered().tenants());
     }
     if (message.has_propose()) order = table_.Propose(message.propose());
     if (message.has_pace()) order = table_.SetPace(message.pace());
     if (message.has_heartbeat()) echo_.Heard(message.heartbeat(), clock_.Now());
+    if (message.has_tenants()) table_.SetTenants(message.tenants());
     if (message.has_dump()) table_.Ask(message.dump().question());
     has_orders_.store(table_.has_orders(), std::memory_order_release);
   }
@@ -285,7 +287,7 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     SetConnected(true);
   }
   if (message.has_probe()) Probe(message.probe());
-  const bool ordered = message.has_propose() || message.has_pace();
+  const bool ordered = message.has_propose() || message.has_pace() || message.has_tenants();
   if (!order.ok()) log_->Warning("an order is not taken: ", std::string(order.message()));
   if ((ordered || message.has_dump()) && options_.wake) options_.wake();
 }
@@ -347,6 +349,10 @@ std::optional<Proposal> Agent::TakeProposal() {
 
 std::optional<PaceOrder> Agent::TakePace() {
   return impl_->TakeOrder([](AgentTable& table) { return table.TakePace(); });
+}
+
+std::optional<std::vector<TenantEntry>> Agent::TakeTenants() {
+  return impl_->TakeOrder([](AgentTable& table) { return table.TakeTenants(); });
 }
 
 void Agent::Report(const CommunicatorStats& stats) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/clock.h"
@@ -66,6 +67,7 @@ class Agent final : public ControllerLink {
   void Announce(const CommunicatorInfo& info) override;
   std::optional<Proposal> TakeProposal() override;
   std::optional<PaceOrder> TakePace() override;
+  std::optional<std::vector<TenantEntry>> TakeTenants() override;
   void Report(const CommunicatorStats& stats) override;
   std::optional<uint64_t> TakeQuestion() override;
   void AnswerState(uint64_t question, const state::Daemon& state) override;

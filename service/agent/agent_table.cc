@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/agent/pace_proto.h"
+#include "service/agent/tenants_proto.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
@@ -18,6 +19,7 @@ agent::Announce ToMessage(const CommunicatorInfo& info) {
   message.set_comm_id(info.id.value());
   message.set_name(info.name);
   message.set_tenant(info.tenant);
+  message.set_cgroup(info.cgroup);
   for (const CommunicatorInfo::Member& member : info.members) {
     cluster::Member* out = message.add_members();
     out->set_rank(member.rank.value());
@@ -244,6 +246,8 @@ std::optional<PaceOrder> AgentTable::TakePace() {
   paced_.pop_front();
   return order;
 }
+
+void AgentTable::SetTenants(const agent::Tenants& tenants) { tenants_ = TenantsFromProto(tenants); }
 
 void AgentTable::Ask(uint64_t question) {
   if (questions_.size() < kMaxQuestions) questions_.push_back(question);

@@ -2,7 +2,7 @@
 // told yet. The engine writes it, the agent's threads empty it; both under the agent's mutex.
 //
 //   Announce, Report, Ended ──► entry, marked ──TakeUnsaid──► messages, marks removed
-//   Propose, Pace           ◄── kept until the engine takes them
+//   Propose, Pace, Tenants  ◄── kept until the engine takes them
 //   Registration() marks every entry as if it had just been written: a new stream knows nothing.
 //
 // No threads, no network.
@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -54,7 +55,15 @@ class AgentTable {
   std::optional<PaceOrder> TakePace();
 
   // There is something to take.
-  bool has_orders() const { return !proposed_.empty() || !paced_.empty() || !questions_.empty(); }
+  bool has_orders() const {
+    return !proposed_.empty() || !paced_.empty() || !questions_.empty() || tenants_.has_value();
+  }
+
+  // All that there are, until TakeTenants or the next ones.
+  void SetTenants(const agent::Tenants& tenants);
+  std::optional<std::vector<TenantEntry>> TakeTenants() {
+    return std::exchange(tenants_, std::nullopt);
+  }
 
   // An operator asks for the daemon's state. More than kMaxQuestions at a time are not taken.
   void Ask(uint64_t question);
@@ -89,10 +98,11 @@ class AgentTable {
   static void Put(std::deque<PaceOrder>* orders, PaceOrder order);
 
   std::map<CommId, Entry> entries_;
-  std::deque<CommId> proposed_;     // with a proposal that was not taken, the oldest first
-  std::deque<PaceOrder> paced_;     // to be taken; one for each communicator
-  std::deque<PaceOrder> early_;     // likewise, of communicators that are not known yet
-  std::deque<uint64_t> questions_;  // that the engine has not taken
+  std::deque<CommId> proposed_;  // with a proposal that was not taken, the oldest first
+  std::deque<PaceOrder> paced_;  // to be taken; one for each communicator
+  std::deque<PaceOrder> early_;  // likewise, of communicators that are not known yet
+  std::optional<std::vector<TenantEntry>> tenants_;  // that the engine has not taken
+  std::deque<uint64_t> questions_;                   // that the engine has not taken
   std::deque<agent::FromAgent> answers_;
 };
 

@@ -23,6 +23,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
                  .members = {},
                  .star = {},
                  .tenant = first.tenant,
+                 .cgroup = first.account != nullptr ? first.account->origin().cgroup : "",
                  .pace = {},
                  .proposal = {},
                  .strategy = {},

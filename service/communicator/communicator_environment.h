@@ -15,6 +15,7 @@
 #include "service/counters.h"
 #include "service/device/device.h"
 #include "service/pacing/host_pacing.h"
+#include "service/tenant_ledger.h"
 #include "service/transport/lane.h"
 #include "topology/position.h"
 
@@ -41,6 +42,7 @@ struct CommunicatorEnvironment {
 struct JoinRequest {
   wire::UniqueId id{};
   std::string tenant;
+  std::shared_ptr<TenantAccount> account = {};  // of the process; null: nobody counts
   std::string name;
   int ranks = 0;
   cluster::Member rank;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 namespace {
@@ -42,6 +43,7 @@ absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request
                        " has been used already: every communicator needs one of its own"));
     }
   }
+  if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->TakeCommunicator());
   Entry& entry =
       *entries_.emplace_back(std::make_unique<Entry>(turns_, env_, request, ++last_number_));
   entry.communicator.AddRank(request, port);

@@ -30,7 +30,8 @@ class CommunicatorTable {
       : env_(environment), rendezvous_(rendezvous) {}
 
   // A local rank joins the communicator of its unique id; `port` hears InitDone. An id that was
-  // used up before is kFailedPrecondition, one of another tenant kPermissionDenied.
+  // used up before is kFailedPrecondition, one of another tenant kPermissionDenied; one that is new
+  // here and more than its Tenant may have kResourceExhausted.
   // LIFETIME: the communicator until it has let go of every port.
   absl::StatusOr<Communicator*> Join(const JoinRequest& request, RankPort* port);
 
@@ -56,10 +57,18 @@ class CommunicatorTable {
 
  private:
   struct Entry final : TurnQueue::Taker {
+    // REQUIRES: a communicator was taken from the first rank's account, which has it back with the end.
     Entry(TurnQueue& turns, const CommunicatorEnvironment& environment, const JoinRequest& first,
           uint64_t n)
-        : Taker(turns), number(n), communicator(environment, first, *this) {}
+        : Taker(turns),
+          number(n),
+          account(first.account),
+          communicator(environment, first, *this) {}
+    ~Entry() {
+      if (account != nullptr) account->GiveCommunicator();
+    }
     const uint64_t number;
+    const std::shared_ptr<TenantAccount> account;
     Communicator communicator;
   };
 

@@ -21,6 +21,7 @@
 #include "service/communicator/activity_log.h"
 #include "service/communicator/strategy.h"
 #include "service/pacing/pace.h"
+#include "service/tenant_ledger.h"
 #include "service/work_tally.h"
 
 namespace mccs {
@@ -37,6 +38,7 @@ struct CommunicatorInfo {
   CommId id;
   std::string name;  // as the tenant named it; may be empty
   std::string tenant;
+  std::string cgroup = {};         // of the process that came first on this host; empty: not known
   std::vector<Member> members;     // by rank
   std::vector<std::string> hosts;  // by HostIndex
   Strategy strategy;               // in force (the default one when just announced)
@@ -101,6 +103,8 @@ class ControllerLink {
   virtual std::optional<Proposal> TakeProposal() = 0;
   // The next order that was not taken yet; of one communicator only the newest. As cheap.
   virtual std::optional<PaceOrder> TakePace() = 0;
+  // All Tenants, if they have changed since. As cheap.
+  virtual std::optional<std::vector<TenantEntry>> TakeTenants() { return std::nullopt; }
   // Every daemon of the communicator, now and then and when it changes.
   virtual void Report(const CommunicatorStats& stats) = 0;
   // An operator asks for the daemon's state: a question that was not taken yet, to be answered with

@@ -174,7 +174,9 @@ absl::StatusOr<bool> Forming::ChooseStrategy() {
   const Strategy fallback = DefaultStrategy(env_, formation_.members->hosts());
   if (proposal_deadline_ == 0) {
     proposal_deadline_ = Now() + (env_.controller->connected() ? kProposalPatienceNs : 0);
-    env_.controller->Announce(Describe(*formation_.members, formation_.id, fallback));
+    CommunicatorInfo info = Describe(*formation_.members, formation_.id, fallback);
+    info.cgroup = formation_.cgroup;
+    env_.controller->Announce(info);
   }
   std::optional<Strategy> proposal = std::exchange(formation_.proposal, std::nullopt);
   if (!proposal.has_value() && Now() < proposal_deadline_) return false;

@@ -31,6 +31,7 @@ struct Formation {
   std::optional<Membership> members;  // from kLinking on, with the star
   std::unique_ptr<Star> star;
   std::string tenant;
+  std::string cgroup;                // of the process that came first; empty: not known
   std::optional<Pace> pace;          // of the controller, until there are lanes
   std::optional<Strategy> proposal;  // of the controller, until the leader has chosen
   std::optional<Strategy> strategy;  // from kOpening on, with the lanes: the one in force

@@ -10,7 +10,8 @@ namespace mccs {
 BufferQuota::BufferQuota(const BufferLimits& limits, DaemonCounters* counters)
     : limits_(limits), counters_(counters), use_(std::make_shared<Use>()) {}
 
-absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(const std::string& tenant) {
+absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
+    const std::string& tenant, std::shared_ptr<TenantAccount> account) {
   if (use_->all >= kMaxBuffersOfAll) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all tenants of this host have ", use_->all,
@@ -26,16 +27,18 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(const std::string
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
   return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant,
-                                          CountersOf(counters_, tenant)));
+                                          CountersOf(counters_, tenant), std::move(account)));
 }
 
 BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,
-                         uint64_t bytes_limit, std::shared_ptr<TenantCounters> counters)
+                         uint64_t bytes_limit, std::shared_ptr<TenantCounters> counters,
+                         std::shared_ptr<TenantAccount> account)
     : use_(std::move(use)),
       tenant_(std::move(tenant)),
       bytes_limit_(bytes_limit),
       counters_(std::move(counters)),
-      counted_(counters_->buffers) {
+      counted_(counters_->buffers),
+      account_(std::move(account)) {
   ++use_->all;
   ++use_->tenants[tenant_].buffers;
 }
@@ -45,6 +48,7 @@ BufferShare::~BufferShare() {
   auto own = use_->tenants.find(tenant_);
   own->second.bytes -= bytes_;
   counters_->buffer_bytes.Add(-static_cast<int64_t>(bytes_));
+  if (account_ != nullptr) account_->GiveMemory(memory_bytes_);
   if (--own->second.buffers == 0) use_->tenants.erase(own);
 }
 
@@ -61,6 +65,13 @@ absl::Status BufferShare::AddBytes(uint64_t bytes) {
   own.bytes += bytes;
   counters_->buffer_bytes.Add(static_cast<int64_t>(bytes));
   return absl::OkStatus();
+}
+
+absl::Status BufferShare::AddMemory(uint64_t bytes) {
+  if (account_ == nullptr) return absl::OkStatus();
+  const absl::Status taken = account_->TakeMemory(bytes);
+  if (taken.ok()) memory_bytes_ = bytes;
+  return taken;
 }
 
 }  // namespace mccs

@@ -1,6 +1,7 @@
 // How much of the daemon's address space tenants may take with their buffers. Every buffer is a
 // mapping, and the kernel allows a process some 65,530 of them (vm.max_map_count): one tenant shall
-// not use up what all need.
+// not use up what all need. The quotas of Tenants, which the controller tells, hold beside these
+// limits (service/tenant_ledger.h).
 //
 // OWNER: the Daemon. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_QUOTA_H_
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/units.h"
 #include "service/counters.h"
+#include "service/tenant_ledger.h"
 
 namespace mccs {
 
@@ -45,9 +47,10 @@ class BufferQuota {
   BufferQuota(const BufferQuota&) = delete;
   BufferQuota& operator=(const BufferQuota&) = delete;
 
-  // One more buffer of `tenant`. kResourceExhausted names the limit that is reached, and the
-  // remedy.
-  absl::StatusOr<std::unique_ptr<BufferShare>> Take(const std::string& tenant);
+  // One more buffer of `tenant`, whose process has `account` (null: no quotas). kResourceExhausted
+  // names the limit that is reached, and the remedy.
+  absl::StatusOr<std::unique_ptr<BufferShare>> Take(
+      const std::string& tenant, std::shared_ptr<TenantAccount> account = nullptr);
 
   uint32_t buffers() const { return use_->all; }
 
@@ -73,20 +76,24 @@ class BufferShare {
   BufferShare(const BufferShare&) = delete;
   BufferShare& operator=(const BufferShare&) = delete;
 
-  // What the buffer turned out to hold. Call once. kResourceExhausted as Take.
+  // What the buffer turned out to take of the address space. Call once. kResourceExhausted as Take.
   absl::Status AddBytes(uint64_t bytes);
+  // How much memory is behind it, which is what the quotas of Tenants are for. Likewise.
+  absl::Status AddMemory(uint64_t bytes);
 
  private:
   friend class BufferQuota;
   BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant, uint64_t bytes_limit,
-              std::shared_ptr<TenantCounters> counters);
+              std::shared_ptr<TenantCounters> counters, std::shared_ptr<TenantAccount> account);
 
   const std::shared_ptr<BufferQuota::Use> use_;
   const std::string tenant_;
   const uint64_t bytes_limit_;
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_;
+  const std::shared_ptr<TenantAccount> account_;
   uint64_t bytes_ = 0;
+  uint64_t memory_bytes_ = 0;
 };
 
 }  // namespace mccs

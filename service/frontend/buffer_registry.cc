@@ -22,9 +22,10 @@ absl::StatusOr<BufferId> BufferRegistry::NextId() {
 
 absl::StatusOr<BufferId> BufferRegistry::Register(const BufferExport& offer) {
   MCCS_ASSIGN_OR_RETURN(const BufferId id, NextId());
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(tenant_));
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(tenant_, account_));
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, device_.Import(offer));
   MCCS_RETURN_IF_ERROR(share->AddBytes(memory->bytes()));
+  MCCS_RETURN_IF_ERROR(share->AddMemory(memory->bytes()));
   // Unmapped first, then given back; a release may still look at the pointer.
   buffers_[id].whole =
       BufferHold(memory.release(), [share = std::move(share)](DeviceMemory* mapped) mutable {
@@ -54,8 +55,9 @@ absl::Status BufferRegistry::MapChunk(BufferId id, uint64_t offset, const Buffer
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   ChunkedBuffer::Shares shares;
   for (auto& share : shares) {
-    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(tenant_));
+    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(tenant_, account_));
   }
+  MCCS_RETURN_IF_ERROR(shares.front()->AddMemory(offer.bytes));
   return buffer->Map(offset, offer, std::move(shares));
 }
 

@@ -22,9 +22,11 @@ namespace mccs {
 
 class BufferRegistry {
  public:
-  // LIFETIME: device and quota outlive the registry.
-  BufferRegistry(Device& device, BufferQuota& quota, std::string tenant)
-      : device_(device), quota_(quota), tenant_(std::move(tenant)) {}
+  // `account`: of the process; null: it has no quotas. LIFETIME: device and quota outlive the
+  // registry.
+  BufferRegistry(Device& device, BufferQuota& quota, std::string tenant,
+                 std::shared_ptr<TenantAccount> account = nullptr)
+      : device_(device), quota_(quota), tenant_(std::move(tenant)), account_(std::move(account)) {}
 
   // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as
   // BufferQuota) with the reason.
@@ -63,6 +65,7 @@ class BufferRegistry {
   Device& device_;
   BufferQuota& quota_;
   const std::string tenant_;
+  const std::shared_ptr<TenantAccount> account_;
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, Entry> buffers_;
 };

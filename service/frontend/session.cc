@@ -25,7 +25,12 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
       env_(environment),
       channel_(std::move(channel)),
       counters_(CountersOf(environment.counters, channel_->identity().tenant)),
-      buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant) {}
+      account_(environment.ledger != nullptr
+                   ? environment.ledger->AccountOf(
+                         {channel_->identity().tenant, channel_->identity().cgroup})
+                   : nullptr),
+      buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
+               account_) {}
 
 Session::~Session() = default;
 
@@ -257,7 +262,9 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
            .let_go = [this, handle] { RankFree(handle); },
            .take_seat = [this](uint64_t r, const JoinRequest& j) { return TakeSeat(r, j); },
            .no_seat = [this](uint64_t r, const absl::Status& why) { NoSeat(r, why); }}));
-  MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(join, endpoint.get()));
+  JoinRequest own = join;
+  own.account = account_;
+  MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
   ranks_[handle] = RankSlot{.endpoint = std::move(endpoint), .join = join, .init_request = request};
   ranks_[handle].join.roster = nullptr;  // has served
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);

@@ -30,6 +30,7 @@
 #include "service/frontend/rank_endpoint.h"
 #include "service/frontend/tenant_channel.h"
 #include "service/frontend/tenant_warnings.h"
+#include "service/tenant_ledger.h"
 
 namespace mccs {
 
@@ -39,6 +40,7 @@ struct SessionEnvironment {
   Rendezvous* rendezvous = nullptr;
   Device* device = nullptr;
   BufferQuota* buffer_quota = nullptr;
+  TenantLedger* ledger = nullptr;  // null: nobody has quotas
   const Clock* clock = nullptr;
   Log* log = nullptr;
   TenantWarnings* warnings = nullptr;
@@ -168,6 +170,7 @@ class Session {
   std::unique_ptr<TenantChannel> channel_;
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_{counters_->sessions};
+  const std::shared_ptr<TenantAccount> account_;  // null: nobody has quotas
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;

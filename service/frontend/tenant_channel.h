@@ -23,6 +23,7 @@ namespace mccs {
 struct TenantIdentity {
   std::string tenant;  // the socket's, or "uid 1000"
   pid_t process = 0;
+  std::string cgroup = {};  // when it came; empty: not known
 };
 
 struct TenantMessage {

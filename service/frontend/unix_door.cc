@@ -13,6 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "proto/tenant_who.h"
+#include "service/frontend/process_cgroup.h"
 
 namespace mccs {
 namespace {
@@ -153,8 +155,7 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Accept() {
     if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) {
       return absl::ErrnoToStatus(errno, "SO_PEERCRED");
     }
-    const std::string tenant =
-        options_.tenant.empty() ? absl::StrCat("uid ", who.uid) : options_.tenant;
+    const std::string tenant = options_.tenant.empty() ? CallUser(who.uid) : options_.tenant;
     return Welcome(GuardedSocket(std::move(fd), tenant, foreign_), {tenant, who.pid});
   }
   return nullptr;
@@ -170,6 +171,8 @@ absl::StatusOr<std::unique_ptr<TenantChannel>> UnixDoor::Welcome(GuardedSocket s
   UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, identity.process, 0)));
   if (!pidfd.valid() && errno == ESRCH) return absl::NotFoundError("the process is gone");
   if (!pidfd.valid()) return absl::ErrnoToStatus(errno, "pidfd_open of a process that came");
+  // A look into the kernel's memory. It stays of this group for us, wherever it goes.
+  identity.cgroup = CgroupOf(identity.process);
   UniqueFd doorbell(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!doorbell.valid()) return absl::ErrnoToStatus(errno, "eventfd");
   auto channel = std::make_unique<UnixChannel>(reactor_, std::move(socket), std::move(pidfd),

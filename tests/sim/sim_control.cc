@@ -195,7 +195,11 @@ bool SimControl::Hear(SimAgent* agent) {
   while (auto message = agent->down_.Take(clock_.Now())) {
     moved = true;
     agent->heard_ = clock_.Now();
-    if (message->has_registered()) agent->connected_ = true;
+    if (message->has_registered()) {
+      agent->connected_ = true;
+      agent->table_.SetTenants(message->registered().tenants());
+    }
+    if (message->has_tenants()) agent->table_.SetTenants(message->tenants());
     if (message->has_heartbeat()) agent->echo_.Heard(message->heartbeat(), agent->clock_.Now());
     // An order for a communicator that has ended meanwhile is no error.
     if (message->has_propose()) (void)agent->table_.Propose(message->propose());

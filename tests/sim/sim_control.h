@@ -68,6 +68,7 @@ class SimAgent final : public ControllerLink {
   void Announce(const CommunicatorInfo& info) override { table_.Announce(info); }
   std::optional<Proposal> TakeProposal() override { return table_.TakeProposal(); }
   std::optional<PaceOrder> TakePace() override { return table_.TakePace(); }
+  std::optional<std::vector<TenantEntry>> TakeTenants() override { return table_.TakeTenants(); }
   void Report(const CommunicatorStats& stats) override;
   void Ended(CommId id, const std::string& why) override;
 

@@ -110,9 +110,9 @@ bool SimWorld::CutLane(const std::string& local) {
   return end.ok() && network_.CutStream(*end);
 }
 
-SimTenant& SimWorld::AddTenant(int host, const std::string& tenant) {
+SimTenant& SimWorld::AddTenant(int host, const std::string& tenant, const std::string& cgroup) {
   return tenants_.emplace_back(this->host(host).door(), this->host(host).importer(),
-                               TenantIdentity{tenant, next_process_++});
+                               TenantIdentity{tenant, next_process_++, cgroup});
 }
 
 void SimWorld::PollAll() {

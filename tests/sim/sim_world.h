@@ -80,6 +80,7 @@ class SimController final : public ControllerLink {
   std::vector<CommId> ended;
   std::deque<Proposal> proposals;
   std::deque<PaceOrder> paces;
+  std::optional<std::vector<TenantEntry>> tenants;
   std::deque<uint64_t> questions;
   std::map<uint64_t, state::Daemon> answers;  // by question
 
@@ -96,6 +97,9 @@ class SimController final : public ControllerLink {
     PaceOrder next = std::move(paces.front());
     paces.pop_front();
     return next;
+  }
+  std::optional<std::vector<TenantEntry>> TakeTenants() override {
+    return std::exchange(tenants, std::nullopt);
   }
   void Report(const CommunicatorStats& stats) override { reports[stats.id] = stats; }
   std::optional<uint64_t> TakeQuestion() override {
@@ -160,7 +164,8 @@ class SimWorld {
   // The daemon of a host dies, as by SIGKILL.
   void Kill(int host);
   // A process on a host.
-  SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000");
+  SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
+                       const std::string& cgroup = "");
 
   // Runs until `done` holds; false when that has not come within `limit_ns` of simulated time.
   bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec);

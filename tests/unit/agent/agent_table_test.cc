@@ -220,6 +220,29 @@ TEST(AgentTable, APaceComesThroughAsItIs) {
   EXPECT_FALSE(table.TakePace().has_value());
 }
 
+TEST(AgentTable, TheLastTenantsAreLeftAndAreTakenOnce) {
+  AgentTable table;
+  EXPECT_FALSE(table.TakeTenants().has_value());
+  agent::Tenants tenants;
+  agent::Tenant* tenant = tenants.add_tenants();
+  tenant->set_name("a");
+  table.SetTenants(tenants);
+  tenant->add_uids(1000);
+  tenant->add_cgroups("/jobs/a");
+  tenant->set_max_communicators(3);
+  table.SetTenants(tenants);
+  EXPECT_TRUE(table.has_orders());
+  const TenantEntry expected{.name = "a",
+                             .who = {.uids = {1000}, .sockets = {}, .cgroups = {"/jobs/a"}},
+                             .quotas = {.communicators = 3}};
+  EXPECT_EQ(table.TakeTenants(), std::vector{expected});
+  EXPECT_FALSE(table.has_orders());
+  // There are none any more, which is not the same as nothing new.
+  table.SetTenants({});
+  EXPECT_EQ(table.TakeTenants(), std::vector<TenantEntry>());
+  EXPECT_FALSE(table.TakeTenants().has_value());
+}
+
 TEST(AgentTable, OfSeveralPacesTheHighestRevisionIsLeft) {
   AgentTable table;
   table.Announce(Info());

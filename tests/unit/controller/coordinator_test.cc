@@ -199,6 +199,49 @@ TEST_F(CoordinatorTest, AnAgentOfAnotherProtocolIsRefusedAndSeen) {
   EXPECT_EQ(StateOf(0), "ready");
 }
 
+TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
+  const auto apply = [&](const std::string& text) {
+    coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
+    return coordinator_.TakeOutbox();
+  };
+  apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB}\n"));
+  const auto first = Say(kFirst, Registration(MakeHost("h0")));
+  ASSERT_EQ(first.size(), 1u);
+  const agent::Tenants& told = first[0].message->registered().tenants();
+  ASSERT_EQ(told.tenants_size(), 1);
+  EXPECT_EQ(told.tenants(0).name(), "a");
+  EXPECT_EQ(told.tenants(0).uids(0), 1u);
+  EXPECT_EQ(told.tenants(0).max_communicators(), 2u);
+  EXPECT_EQ(told.tenants(0).max_memory_bytes(), 1u << 30);
+  Say(kSecond, Registration(MakeHost("h1")));
+  EXPECT_TRUE(apply(TenantDocument("a", 1,
+                                   "  weight: 2\n  quotas: {communicators: 2, memory: "
+                                   "1GiB}\n"))
+                  .empty())
+      << "no daemon needs a weight";
+  const auto changed = apply(TenantDocument("a", 1));
+  ASSERT_EQ(changed.size(), 2u);
+  for (const Outgoing& out : changed) {
+    EXPECT_FALSE(out.message->tenants().tenants(0).has_max_communicators());
+  }
+  EXPECT_EQ(apply("").size(), 2u) << "there are none any more";
+}
+
+TEST_F(CoordinatorTest, AControlGroupMakesACommunicatorATenants) {
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(
+      After({}, Together({Document("Tenant", "a", "  who: {cgroups: [/jobs/a]}\n"),
+                          PolicyDocument("p", "  policy: rank_order\n  for: {tenants: [a]}\n")}))));
+  Say(kFirst, Registration(MakeHost("h0")));
+  agent::Announce inside = MakeAnnounce(1, {"h0", "h1"}), outside = MakeAnnounce(2, {"h0", "h1"});
+  inside.set_cgroup("/jobs/a/pod7");
+  outside.set_cgroup("/jobs/ab");
+  const auto origin = [&](const agent::Announce& announce) {
+    return Say(kFirst, Announcement(announce))[0].message->propose().strategy().origin();
+  };
+  EXPECT_EQ(origin(inside), "rank_order by p");
+  EXPECT_EQ(origin(outside), "locality_ring");
+}
+
 TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
   coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, TopologyDocument("t"))));
   Say(kFirst, Registration(MakeHost("h0", "r7")));

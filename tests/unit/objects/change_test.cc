@@ -119,12 +119,16 @@ TEST(Delete, ByFileAsksForTheVersionTheyName) {
   EXPECT_EQ(KeysToDelete(stored, Read(TenantDocument("a", 1)))->size(), 1u);
 }
 
-TEST(Find, ATenantByUserOrSocket) {
-  const ObjectSet set =
-      After({}, Document("Tenant", "a", "  who: {uids: [1000], sockets: [team-a]}\n"));
-  EXPECT_EQ(FindTenant(set, "uid 1000")->key, kTenantA);
-  EXPECT_EQ(FindTenant(set, "team-a")->key, kTenantA);
-  EXPECT_EQ(FindTenant(set, "uid 100"), nullptr);
+TEST(Find, ATenantByUserSocketOrControlGroup) {
+  const ObjectSet set = After(
+      {}, Together({Document("Tenant", "a",
+                             "  who: {uids: [1000], sockets: [team-a], cgroups: [/jobs/a]}\n"),
+                    Document("Tenant", "b", "  who: {cgroups: [/jobs/a/b]}\n")}));
+  EXPECT_EQ(FindTenant(set, {"uid 1000", ""})->key, kTenantA);
+  EXPECT_EQ(FindTenant(set, {"team-a", ""})->key, kTenantA);
+  EXPECT_EQ(FindTenant(set, {"uid 100", ""}), nullptr);
+  EXPECT_EQ(FindTenant(set, {"uid 100", "/jobs/a/x"})->key, kTenantA);
+  EXPECT_EQ(FindTenant(set, {"uid 1000", "/jobs/a/b/x"})->key.name, "b");
 }
 
 TEST(Find, ThePolicyThatIsClosest) {
@@ -135,10 +139,10 @@ TEST(Find, ThePolicyThatIsClosest) {
                                          "  policy: shares\n"
                                          "  for: {communicators: ['00000000000000ab']}\n")}));
   const auto any = [](const PolicySpec&) { return true; };
-  EXPECT_EQ(FindPolicy(set, "uid 1000", "00000000000000ab", any)->key.name, "of-one");
-  EXPECT_EQ(FindPolicy(set, "uid 1000", "00000000000000ac", any)->key.name, "of-a");
-  EXPECT_EQ(FindPolicy(set, "uid 7", "00000000000000ac", any)->key.name, "all");
-  EXPECT_EQ(FindPolicy(set, "uid 7", "x", [](const PolicySpec&) { return false; }), nullptr);
+  EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ab", any)->key.name, "of-one");
+  EXPECT_EQ(FindPolicy(set, {"uid 1000", ""}, "00000000000000ac", any)->key.name, "of-a");
+  EXPECT_EQ(FindPolicy(set, {"uid 7", ""}, "00000000000000ac", any)->key.name, "all");
+  EXPECT_EQ(FindPolicy(set, {"uid 7", ""}, "x", [](const PolicySpec&) { return false; }), nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+#include "proto/tenant_who.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+namespace mccs {
+namespace {
+
+constexpr std::string_view kUserPrefix = "uid ";
+
+constexpr uint64_t kByUser = 1;
+constexpr uint64_t kByCgroup = 2;  // and more, the longer its path
+constexpr uint64_t kBySocket = std::numeric_limits<uint64_t>::max();
+
+// Whether `path` is `group` or below it: "/a" has "/a/b", and not "/ab".
+bool IsWithin(std::string_view path, std::string_view group) {
+  while (group.size() > 1 && group.ends_with('/')) group.remove_suffix(1);
+  if (group == "/") return path.starts_with('/');
+  return path.starts_with(group) && (path.size() == group.size() || path[group.size()] == '/');
+}
+
+}  // namespace
+
+std::string CallUser(uint32_t uid) { return std::string(kUserPrefix) + std::to_string(uid); }
+
+uint64_t ClaimOf(const TenantWho& who, const ProcessOrigin& origin) {
+  const auto& sockets = who.sockets;
+  const bool by_socket = std::find(sockets.begin(), sockets.end(), origin.called) != sockets.end();
+  // A socket that is called like a user is none.
+  const bool is_user = origin.called.starts_with(kUserPrefix);
+  if (by_socket && !is_user) return kBySocket;
+  uint64_t claim = 0;
+  for (const uint32_t uid : who.uids) {
+    if (origin.called == CallUser(uid)) claim = kByUser;
+  }
+  for (const std::string& group : who.cgroups) {
+    if (!group.empty() && IsWithin(origin.cgroup, group))
+      claim = std::max(claim, kByCgroup + group.size());
+  }
+  return claim;
+}
+
+}  // namespace mccs

@@ -1,0 +1,16 @@
+// Tenants as the controller tells them (proto/agent.proto).
+#ifndef MCCS_SERVICE_AGENT_TENANTS_PROTO_H_
+#define MCCS_SERVICE_AGENT_TENANTS_PROTO_H_
+
+#include <vector>
+
+#include "proto/agent.pb.h"
+#include "service/tenant_ledger.h"
+
+namespace mccs {
+
+std::vector<TenantEntry> TenantsFromProto(const agent::Tenants& message);
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_AGENT_TENANTS_PROTO_H_

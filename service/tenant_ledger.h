@@ -1,0 +1,102 @@
+// Which Tenants there are, as the controller said last, and what each of them has on this host: its
+// quotas are for that, over all processes that are of the Tenant.
+//
+// A process's origin stays what it was when it came; whose it is may change with the controller's
+// word, and then what it has counts for the other Tenant. Nothing is taken back from one who is
+// beyond a quota that has been lowered: it gets no more.
+//
+// OWNER: the Daemon. THREAD: the owning engine only.
+#ifndef MCCS_SERVICE_TENANT_LEDGER_H_
+#define MCCS_SERVICE_TENANT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/tenant_who.h"
+
+namespace mccs {
+
+// On one host; absent: no limit.
+struct TenantQuotas {
+  std::optional<uint64_t> communicators = {};  // with a rank here
+  std::optional<uint64_t> memory_bytes = {};   // of registered buffers
+
+  friend bool operator==(const TenantQuotas&, const TenantQuotas&) = default;
+};
+
+struct TenantEntry {
+  std::string name;
+  TenantWho who;
+  TenantQuotas quotas;
+
+  friend bool operator==(const TenantEntry&, const TenantEntry&) = default;
+};
+
+// What processes of one origin have. Who takes something gives it back later.
+class TenantAccount;
+
+class TenantLedger {
+ public:
+  TenantLedger();
+  TenantLedger(const TenantLedger&) = delete;
+  TenantLedger& operator=(const TenantLedger&) = delete;
+
+  // These hold from now on.
+  void SetTenants(std::vector<TenantEntry> tenants);
+
+  // The one account of that origin, which lives as long as somebody holds it.
+  std::shared_ptr<TenantAccount> AccountOf(const ProcessOrigin& origin);
+
+  size_t accounts() const;
+
+ private:
+  friend class TenantAccount;
+  struct Books {
+    std::vector<TenantEntry> tenants;
+    std::map<ProcessOrigin, TenantAccount*> accounts;  // those that live
+
+    const TenantEntry* Find(const ProcessOrigin& origin) const;
+  };
+
+  const std::shared_ptr<Books> books_;  // accounts may outlive the ledger
+};
+
+class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
+ public:
+  TenantAccount(std::shared_ptr<TenantLedger::Books> books, const ProcessOrigin& origin);
+  ~TenantAccount();
+  TenantAccount(const TenantAccount&) = delete;
+  TenantAccount& operator=(const TenantAccount&) = delete;
+
+  const ProcessOrigin& origin() const { return origin_; }
+  // Null: it is of no Tenant, and has no quotas.
+  const TenantEntry* tenant() const { return tenant_; }
+
+  // kResourceExhausted: its Tenant has as much as it may; the text names Tenant, quota, number and
+  // remedy.
+  absl::Status TakeCommunicator();
+  void GiveCommunicator() { --communicators_; }
+  absl::Status TakeMemory(uint64_t bytes);
+  void GiveMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
+
+ private:
+  friend class TenantLedger;
+
+  // Over all accounts of its Tenant. REQUIRES: it is of one.
+  uint64_t Sum(uint64_t TenantAccount::*of) const;
+
+  const std::shared_ptr<TenantLedger::Books> books_;
+  const ProcessOrigin origin_;
+  const TenantEntry* tenant_;  // of books_
+  uint64_t communicators_ = 0;
+  uint64_t memory_bytes_ = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_TENANT_LEDGER_H_

@@ -1,0 +1,89 @@
+// The quotas of Tenants, as the controller tells them: over all processes of a Tenant on one host.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+class SimQuotas : public testing::Test {
+ protected:
+  SimTenant& Process(const std::string& called, const std::string& cgroup = "") {
+    SimTenant& process = world_.AddTenant(0, called, cgroup);
+    EXPECT_TRUE(world_.RunUntil([&] { return process.greeted(); }));
+    return process;
+  }
+  void Tell(const TenantQuotas& quotas) {
+    world_.host(0).controller().tenants = {
+        {.name = "team-a",
+         .who = {.uids = {1}, .sockets = {}, .cgroups = {"/jobs/a"}},
+         .quotas = quotas}};
+    world_.RunFor(kNsPerMs);
+  }
+  // Of one rank; null: it was refused, and refusal_ says why.
+  SimRank* Form(SimTenant& process) {
+    process.AskUniqueId();
+    EXPECT_TRUE(world_.RunUntil([&] { return process.has_unique_id(); }));
+    SimRank& rank = process.Init(process.unique_id(), 1, 0);
+    EXPECT_TRUE(world_.RunUntil([&] { return rank.answered; }));
+    refusal_ = rank.status.text;
+    return refusal_.empty() ? &rank : nullptr;
+  }
+  bool Register(SimTenant& process, size_t buffer) {
+    process.Register(memory_[buffer].data(), memory_[buffer].size());
+    world_.RunFor(kNsPerMs);
+    return process.BufferAt(memory_[buffer].data()) != 0;
+  }
+
+  std::string refusal_;
+  std::array<std::array<std::byte, 4096>, 6> memory_;
+  SimWorld world_{{.hosts = 1, .network = {}}};
+};
+
+TEST_F(SimQuotas, CommunicatorsBeyondTheQuotaAreRefusedWithTheText) {
+  Tell({.communicators = 2});
+  SimTenant& user = Process("uid 1");
+  SimTenant& group = Process("uid 9", "/jobs/a/rank0");
+  SimTenant& neighbour = Process("uid 9", "/jobs/b");
+  SimRank* const first = Form(user);
+  ASSERT_NE(first, nullptr) << refusal_;
+  EXPECT_NE(Form(group), nullptr) << refusal_;
+  EXPECT_EQ(Form(user), nullptr);
+  EXPECT_THAT(refusal_, HasSubstr("Tenant team-a has 2 communicators on this host, and its quota "
+                                  "is 2"));
+  EXPECT_NE(Form(neighbour), nullptr) << refusal_;
+  user.Destroy(*first);
+  ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 2; }));
+  EXPECT_NE(Form(user), nullptr) << refusal_;
+}
+
+TEST_F(SimQuotas, MemoryBeyondTheQuotaIsRefusedAndComesBackWithItsProcess) {
+  Tell({.memory_bytes = 3 * 4096});
+  SimTenant& user = Process("uid 1");
+  SimTenant& group = Process("uid 9", "/jobs/a");
+  SimTenant& neighbour = Process("uid 9");
+  EXPECT_TRUE(Register(user, 0) && Register(user, 1) && Register(group, 2));
+  EXPECT_FALSE(Register(group, 3));
+  EXPECT_TRUE(Register(neighbour, 4));
+  user.Kill();
+  ASSERT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().sessions() == 2; }));
+  EXPECT_TRUE(Register(group, 5));
+}
+
+TEST_F(SimQuotas, WhatTheControllerChangesHoldsForWhatComesNext) {
+  SimTenant& user = Process("uid 1");
+  for (int i = 0; i < 3; ++i) ASSERT_NE(Form(user), nullptr);
+  Tell({.communicators = 1});
+  EXPECT_EQ(world_.host(0).daemon().communicators(), 3u);
+  EXPECT_EQ(Form(user), nullptr);
+  Tell({.communicators = 4});
+  EXPECT_NE(Form(user), nullptr) << refusal_;
+}
+
+}  // namespace
+}  // namespace mccs

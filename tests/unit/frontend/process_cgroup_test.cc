@@ -1,0 +1,33 @@
+#include "service/frontend/process_cgroup.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace mccs {
+namespace {
+
+TEST(ProcessCgroup, IsThePathOfTheUnifiedHierarchy) {
+  EXPECT_EQ(CgroupIn("0::/jobs/team-a\n"), "/jobs/team-a");
+  EXPECT_EQ(CgroupIn("0::/a:b\n"), "/a:b");
+  EXPECT_EQ(CgroupIn("0::/\n"), "/");
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/y\n0::/z\n"), "/z");
+}
+
+TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
+  EXPECT_EQ(CgroupIn("12:cpu,cpuacct:/x\n1:name=systemd:/user.slice\n0::/\n"), "/user.slice");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/user.slice\n"), "/user.slice");
+}
+
+TEST(ProcessCgroup, IsNotKnownFromAnythingElse) {
+  for (const char* text : {"", "\n", "0", "0:", "nonsense", "12:cpu:/x\n"})
+    EXPECT_EQ(CgroupIn(text), "") << text;
+}
+
+TEST(ProcessCgroup, OfAProcessThatIsNotThereIsNotKnown) {
+  EXPECT_EQ(CgroupOf(0), "");
+  const std::string own = CgroupOf(getpid());
+  EXPECT_TRUE(own.empty() || own.front() == '/') << own;
+}
+
+}  // namespace
+}  // namespace mccs
