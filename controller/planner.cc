@@ -65,12 +65,6 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 
-// Empty: nothing.
-std::string WhatOfATenantIsNotActedOn(const TenantSpec& tenant) {
-  if (!tenant.max_operations) return "";
-  return "A Tenant's quota of operations in flight is kept and not acted on yet.";
-}
-
 // Of a Topology; empty: nothing.
 std::string WhatKeepsFlowsFromPaths(const Topology& topology) {
   if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
@@ -127,7 +121,7 @@ std::string InForce(const Object& object) {
 std::string NotActedOn(const Object& object) {
   switch (object.key.kind) {
     case ObjectKind::kTenant:
-      return WhatOfATenantIsNotActedOn(TenantOf(object));
+      return "";
     case ObjectKind::kTopology:
       return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
     case ObjectKind::kDrain:

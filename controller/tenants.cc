@@ -13,6 +13,7 @@ agent::Tenants TenantsOf(const ObjectSet& objects) {
     for (const std::string& cgroup : spec.cgroups) tenant->add_cgroups(cgroup);
     if (spec.max_communicators) tenant->set_max_communicators(*spec.max_communicators);
     if (spec.max_memory_bytes) tenant->set_max_memory_bytes(*spec.max_memory_bytes);
+    if (spec.max_operations) tenant->set_max_operations(*spec.max_operations);
   }
   return tenants;
 }

@@ -1,5 +1,6 @@
 #include "service/tenant_ledger.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -73,6 +74,19 @@ absl::Status TenantAccount::TakeMemory(uint64_t bytes) {
   }
   memory_bytes_ += bytes;
   return absl::OkStatus();
+}
+
+bool TenantAccount::MayWork(MonotonicNs now) const {
+  if (!CountsWork() || Sum(&TenantAccount::working_) < *tenant_->quotas.operations) return true;
+  return now >= StandsStillAt();
+}
+
+MonotonicNs TenantAccount::StandsStillAt() const {
+  MonotonicNs moved = 0;
+  for (const auto& [origin, account] : books_->accounts) {
+    if (account->tenant_ == tenant_) moved = std::max(moved, account->moved_);
+  }
+  return moved + kStandstillNs;
 }
 
 uint64_t TenantAccount::Sum(uint64_t TenantAccount::*of) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/clock.h"
 #include "proto/tenant_who.h"
 
 namespace mccs {
@@ -25,6 +26,7 @@ namespace mccs {
 struct TenantQuotas {
   std::optional<uint64_t> communicators = {};  // with a rank here
   std::optional<uint64_t> memory_bytes = {};   // of registered buffers
+  std::optional<uint64_t> operations = {};     // collectives at work
 
   friend bool operator==(const TenantQuotas&, const TenantQuotas&) = default;
 };
@@ -39,6 +41,7 @@ struct TenantEntry {
 
 // What processes of one origin have. Who takes something gives it back later.
 class TenantAccount;
+class TenantWork;
 
 class TenantLedger {
  public:
@@ -84,8 +87,21 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   absl::Status TakeMemory(uint64_t bytes);
   void GiveMemory(uint64_t bytes) { memory_bytes_ -= bytes; }
 
+  // Work is one collective of one communicator, from its start here to its end (TenantWork). One
+  // that is beyond the quota is not refused: it begins later. Where all that are at work have stood
+  // still for kStandstillNs they may be waiting, on other hosts, for one that is held back here:
+  // then one more begins, so that nothing waits for ever.
+  static constexpr int64_t kStandstillNs = 10 * kNsPerMs;
+  bool MayWork(MonotonicNs now) const;
+  // When that is, if nothing of its Tenant moves until then.
+  MonotonicNs StandsStillAt() const;
+  // Whether work of its Tenant is limited: else nobody need say that it moves.
+  bool CountsWork() const { return tenant_ != nullptr && tenant_->quotas.operations.has_value(); }
+  void Moved(MonotonicNs now) { moved_ = now; }
+
  private:
   friend class TenantLedger;
+  friend class TenantWork;
 
   // Over all accounts of its Tenant. REQUIRES: it is of one.
   uint64_t Sum(uint64_t TenantAccount::*of) const;
@@ -95,6 +111,23 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   const TenantEntry* tenant_;  // of books_
   uint64_t communicators_ = 0;
   uint64_t memory_bytes_ = 0;
+  uint64_t working_ = 0;
+  MonotonicNs moved_ = 0;  // when work of it last got on
+};
+
+// One collective at work. LIFETIME: the account outlives it.
+class TenantWork {
+ public:
+  TenantWork(TenantAccount* account, MonotonicNs now) : account_(account) {
+    ++account_->working_;
+    account_->Moved(now);
+  }
+  ~TenantWork() { --account_->working_; }
+  TenantWork(const TenantWork&) = delete;
+  TenantWork& operator=(const TenantWork&) = delete;
+
+ private:
+  TenantAccount* const account_;
 };
 
 }  // namespace mccs

@@ -8,10 +8,10 @@
 //   guarantee: 10Gbps             # [none]
 //   cap: 40Gbps                   # [none]
 //   priority: 5                   # 0 to 7, the highest first [0]
-//   quotas:                       # [none]
+//   quotas:                       # on each host [none]
 //     communicators: 16
 //     memory: 64GiB
-//     operations: 1024            # in flight
+//     operations: 8               # collectives at work
 #ifndef MCCS_CONTROLLER_OBJECTS_TENANT_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_TENANT_SPEC_H_
 
@@ -41,7 +41,7 @@ struct TenantSpec : TenantWho {
   // On one host.
   std::optional<uint64_t> max_communicators;
   std::optional<uint64_t> max_memory_bytes;
-  std::optional<uint64_t> max_operations;  // in flight
+  std::optional<uint64_t> max_operations;  // at work
 
   friend bool operator==(const TenantSpec&, const TenantSpec&) = default;
 };

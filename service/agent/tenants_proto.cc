@@ -14,6 +14,7 @@ std::vector<TenantEntry> TenantsFromProto(const agent::Tenants& message) {
                           .quotas = {}};
     if (each.has_max_communicators()) tenant.quotas.communicators = each.max_communicators();
     if (each.has_max_memory_bytes()) tenant.quotas.memory_bytes = each.max_memory_bytes();
+    if (each.has_max_operations()) tenant.quotas.operations = each.max_operations();
     tenants.push_back(std::move(tenant));
   }
   return tenants;

@@ -15,6 +15,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       waker_(waker),
       unique_id_(first.id),
       tenant_(first.tenant),
+      account_(first.account),
       secret_(SecretOf(first.id)),
       counters_(CountersOf(environment.counters, first.tenant)),
       counted_(counters_->forming),
@@ -219,7 +220,8 @@ void Communicator::Activate() {
     change_->Propose(*std::exchange(formation_.proposal, std::nullopt));
   }
   loop_ = std::make_unique<OperationLoop>(
-      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_, &tally_},
+      OperationLoop::Parts{env_.device, &formation_.lanes->current(), &*order_, &*change_, &tally_,
+                           env_.access.clock, account_.get()},
       layout, formation_.members->self, *formation_.strategy, locals_);
   watcher_.emplace(HangWatcher::Options{.members = &*formation_.members,
                                         .star = formation_.star.get(),
@@ -471,7 +473,7 @@ MonotonicNs Communicator::NextDeadline() const {
     case State::kActive:
       return std::min({reporter_.NextDeadline(work().operations), formation_.lanes->NextDeadline(),
                        watcher_->NextDeadline(), message_watcher_->NextDeadline(),
-                       departures_.NextDeadline(), change_->NextDeadline()});
+                       departures_.NextDeadline(), change_->NextDeadline(), loop_->NextDeadline()});
     case State::kFailed:
       if (forming_ != nullptr) return forming_->PartBy();
       return closing_deadline_ != 0 ? closing_deadline_ : tell_at_;

@@ -198,6 +198,8 @@ class Communicator {
   Waker& waker_;
   const wire::UniqueId unique_id_;
   const std::string tenant_;
+  const std::shared_ptr<TenantAccount>
+      account_;  // of the rank that came first; null: nobody counts
   const Secret secret_;
   State state_ = State::kForming;
   const std::shared_ptr<TenantCounters> counters_;

@@ -25,6 +25,8 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
       order_(*parts.order),
       change_(*parts.change),
       tally_(*parts.tally),
+      clock_(*parts.clock),
+      account_(parts.account),
       lanes_(parts.lanes),
       self_(self),
       strategy_(strategy),
@@ -51,6 +53,16 @@ absl::StatusOr<double> OperationLoop::EstimateUs(const EstimatedCall& call) {
 }
 
 absl::StatusOr<bool> OperationLoop::Poll() {
+  absl::StatusOr<bool> moved = Advance();
+  if (!moved.ok()) {
+    work_.reset();  // It will not end.
+  } else if (*moved && work_.has_value() && account_->CountsWork()) {
+    account_->Moved(clock_.Now());
+  }
+  return moved;
+}
+
+absl::StatusOr<bool> OperationLoop::Advance() {
   bool moved = false;
   for (int i = 0; i < kOperationsPerTurn; ++i) {
     if (!executor_->running()) {
@@ -80,6 +92,7 @@ absl::StatusOr<bool> OperationLoop::Poll() {
 // Posted and captured ones take turns where both are ready.
 absl::StatusOr<bool> OperationLoop::TryStart() {
   state_ = LoopState::kIdle;
+  held_until_ = std::numeric_limits<MonotonicNs>::max();
   const bool posted_first = key_ != kPosted;
   if (posted_first) {
     MCCS_ASSIGN_OR_RETURN(const bool started, TryStart(kPosted));
@@ -99,6 +112,11 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
   MCCS_ASSIGN_OR_RETURN(const Reached reached, LookAt(key));
   if (reached == Reached::kReady && order_.Allows(completed_ + 1, key) &&
       change_.Allows(completed_ + 1)) {
+    if (account_ != nullptr && account_->CountsWork() && !account_->MayWork(clock_.Now())) {
+      held_until_ = account_->StandsStillAt();
+      state_ = LoopState::kWaitingReady;
+      return false;
+    }
     MCCS_RETURN_IF_ERROR(Start(key));
     return true;
   }
@@ -166,6 +184,7 @@ absl::Status OperationLoop::Start(uint64_t key) {
   }
   order_.Started(signature_.number, key);
   MCCS_RETURN_IF_ERROR(executor_->Start(binding_));
+  if (account_ != nullptr) work_.emplace(account_, account_->CountsWork() ? clock_.Now() : 0);
   state_ = LoopState::kRunning;
   return absl::OkStatus();
 }
@@ -207,6 +226,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
 }
 
 void OperationLoop::Complete() {
+  work_.reset();
   ++completed_;
   const uint64_t bytes = signature_.count * SizeOf(signature_.type);
   bytes_ += bytes;

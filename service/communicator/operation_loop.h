@@ -22,6 +22,7 @@
 #include "service/communicator/rank_port.h"
 #include "service/communicator/strategy_change.h"
 #include "service/executor/executor.h"
+#include "service/tenant_ledger.h"
 #include "service/work_tally.h"
 
 namespace mccs {
@@ -30,7 +31,8 @@ namespace mccs {
 enum class LoopState : uint8_t {
   kIdle,          // no local rank has posted anything
   kWaitingRanks,  // some have, others will wake us when they do
-  kWaitingReady,  // all have; a stream must still write its ready word, and rings no bell
+  kWaitingReady,  // all have; a stream must still write its ready word, or others of the Tenant
+                  // must end first: nobody rings a bell
   kRunning,
 };
 
@@ -42,6 +44,8 @@ class OperationLoop {
     DecidedOrder* order;
     StrategyChange* change;
     WorkTally* tally;
+    const Clock* clock;
+    TenantAccount* account = nullptr;  // of the ranks' Tenant; null: nobody counts
   };
   // `ranks` by LocalIndex; they and the parts outlive the loop.
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
@@ -79,6 +83,8 @@ class OperationLoop {
   // No memory of a tenant is in the device's or a lane's hands.
   bool quiescent() const { return executor_->quiescent(); }
   bool running() const { return executor_->running(); }
+  // When Poll has something to do though nothing arrives.
+  MonotonicNs NextDeadline() const { return held_until_; }
   // The last operation that was started.
   uint64_t started() const { return completed_ + (running() ? 1 : 0); }
 
@@ -86,6 +92,7 @@ class OperationLoop {
   // How far the local ranks are with one collective that could be next.
   enum class Reached : uint8_t { kByNobody, kBySome, kByAll, kReady };
 
+  absl::StatusOr<bool> Advance();
   absl::StatusOr<bool> TryStart();
   // Looks at the collective, and starts it where it is ready and allowed.
   absl::StatusOr<bool> TryStart(uint64_t key);
@@ -104,6 +111,8 @@ class OperationLoop {
   DecidedOrder& order_;
   StrategyChange& change_;
   WorkTally& tally_;
+  const Clock& clock_;
+  TenantAccount* const account_;
   LaneSet* lanes_;
   const HostIndex self_;
   Strategy strategy_;
@@ -123,6 +132,9 @@ class OperationLoop {
   OperationBinding binding_;
   std::optional<Geometry> geometry_;
   std::vector<RankMemory> memory_;  // by LocalIndex
+  // Of an operation that is held back for its Tenant's quota.
+  MonotonicNs held_until_ = std::numeric_limits<MonotonicNs>::max();
+  std::optional<TenantWork> work_;  // while one runs, and somebody counts
 };
 
 }  // namespace mccs

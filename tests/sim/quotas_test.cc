@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <deque>
+#include <random>
 
-#include "tests/sim/sim_world.h"
+#include "tests/sim/sim_job.h"
 
 namespace mccs {
 namespace {
@@ -83,6 +86,43 @@ TEST_F(SimQuotas, WhatTheControllerChangesHoldsForWhatComesNext) {
   EXPECT_EQ(Form(user), nullptr);
   Tell({.communicators = 4});
   EXPECT_NE(Form(user), nullptr) << refusal_;
+}
+
+// Two hosts at their limit, each at work on what the other one holds back.
+TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    SimWorld world({.seed = seed, .hosts = 2, .network = {}});
+    for (int h = 0; h < 2; ++h) {
+      world.host(h).controller().tenants = {{.name = "team-a",
+                                             .who = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+                                             .quotas = {.operations = 1}}};
+    }
+    std::deque<SimJob> jobs;
+    for (int j = 0; j < 3; ++j) {
+      SimJob& job = jobs.emplace_back(world, std::vector<int>{0, 1}, 64 << 10);
+      ASSERT_TRUE(job.Form());
+      job.Fill(1000);
+    }
+    // Each host's ranks call in an order of their own.
+    for (int call = 0; call < 5; ++call) {
+      for (int r = 0; r < 2; ++r) {
+        std::vector<size_t> order = {0, 1, 2};
+        std::shuffle(order.begin(), order.end(), random);
+        for (const size_t j : order) {
+          jobs[j].Post(r, OpKind::kAllReduce, 1000);
+          world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+        }
+      }
+    }
+    ASSERT_TRUE(world.RunUntil(
+        [&] {
+          return std::all_of(jobs.begin(), jobs.end(), [](const SimJob& j) { return j.Done(); });
+        },
+        10 * kNsPerSec));
+    for (const SimJob& job : jobs) EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 1000), 0u);
+  }
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(After({}, text)));
     return coordinator_.TakeOutbox();
   };
-  apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB}\n"));
+  apply(TenantDocument("a", 1, "  quotas: {communicators: 2, memory: 1GiB, operations: 3}\n"));
   const auto first = Say(kFirst, Registration(MakeHost("h0")));
   ASSERT_EQ(first.size(), 1u);
   const agent::Tenants& told = first[0].message->registered().tenants();
@@ -213,10 +213,11 @@ TEST_F(CoordinatorTest, TenantsAreToldToWhoRegistersAndToAllWhenTheyChange) {
   EXPECT_EQ(told.tenants(0).uids(0), 1u);
   EXPECT_EQ(told.tenants(0).max_communicators(), 2u);
   EXPECT_EQ(told.tenants(0).max_memory_bytes(), 1u << 30);
+  EXPECT_EQ(told.tenants(0).max_operations(), 3u);
   Say(kSecond, Registration(MakeHost("h1")));
   EXPECT_TRUE(apply(TenantDocument("a", 1,
                                    "  weight: 2\n  quotas: {communicators: 2, memory: "
-                                   "1GiB}\n"))
+                                   "1GiB, operations: 3}\n"))
                   .empty())
       << "no daemon needs a weight";
   const auto changed = apply(TenantDocument("a", 1));

@@ -161,12 +161,10 @@ TEST_F(PlannerTest, EveryPolicyIsActedOn) {
   }
 }
 
-TEST_F(PlannerTest, OfATenantTheQuotaOfOperationsIsNotActedOn) {
-  const Object held = Read(TenantDocument("a", 1, "  quotas: {communicators: 1, memory: 1}\n"))[0];
+TEST_F(PlannerTest, AllOfATenantIsActedOn) {
+  const Object held =
+      Read(TenantDocument("a", 1, "  quotas: {communicators: 1, memory: 1, operations: 1}\n"))[0];
   EXPECT_EQ(NotActedOn(held), "");
-  const Object counted = Read(TenantDocument("a", 1, "  quotas: {operations: 1}\n"))[0];
-  EXPECT_EQ(NotActedOn(counted),
-            "A Tenant's quota of operations in flight is kept and not acted on yet.");
 }
 
 }  // namespace

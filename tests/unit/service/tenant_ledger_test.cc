@@ -117,6 +117,37 @@ TEST_F(TenantLedgerTest, TheControllersNewWordCountsForWhatIsThereAlready) {
   EXPECT_TRUE(user->TakeCommunicator().ok());
 }
 
+TEST_F(TenantLedgerTest, WorkBeyondTheQuotaWaitsWhileWhatIsAtWorkGetsOn) {
+  SetQuotas({.operations = 1});
+  const auto user = ledger_.AccountOf(kUser), group = ledger_.AccountOf({"uid 7", "/a/x"});
+  MonotonicNs now = 1000 * kNsPerSec;
+  EXPECT_TRUE(user->MayWork(now));
+  std::optional<TenantWork> first(std::in_place, user.get(), now);
+  EXPECT_FALSE(group->MayWork(now));
+  EXPECT_TRUE(ledger_.AccountOf(kOther)->MayWork(now));
+  for (int i = 0; i < 5; ++i) {
+    now += TenantAccount::kStandstillNs - 1;
+    EXPECT_FALSE(group->MayWork(now));
+    user->Moved(now);
+  }
+  first.reset();
+  EXPECT_TRUE(group->MayWork(now));
+}
+
+// It may wait for the other one's peers.
+TEST_F(TenantLedgerTest, WhatStandsStillMakesRoomForOneMoreAtATime) {
+  SetQuotas({.operations = 1});
+  const auto user = ledger_.AccountOf(kUser);
+  MonotonicNs now = 1000 * kNsPerSec;
+  const TenantWork first(user.get(), now);
+  EXPECT_EQ(user->StandsStillAt(), now + TenantAccount::kStandstillNs);
+  now += TenantAccount::kStandstillNs;
+  ASSERT_TRUE(user->MayWork(now));
+  const TenantWork second(user.get(), now);
+  EXPECT_FALSE(user->MayWork(now));
+  EXPECT_TRUE(user->MayWork(now + TenantAccount::kStandstillNs));
+}
+
 TEST_F(TenantLedgerTest, AnAccountMayOutliveTheLedger) {
   auto ledger = std::make_unique<TenantLedger>();
   const auto account = ledger->AccountOf(kUser);
