@@ -269,12 +269,13 @@ class Explaining {
 }  // namespace
 
 absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
+                                                    const ObjectSet& objects,
                                                     const std::string& prefix, MonotonicNs now) {
   MCCS_ASSIGN_OR_RETURN(const CommId id, FindCommunicator(registry, prefix));
   const CommunicatorRecord& record = registry.communicators().at(id);
   ExplanationGround ground = {.view = ViewInForce(registry),
                               .id = id,
-                              .summary = Summarize(registry, id, record, now),
+                              .summary = Summarize(registry, objects, id, record, now),
                               .lanes = {},
                               .measured_ns = {}};
   for (const auto& [host, report] : record.reports) {

@@ -26,6 +26,7 @@ struct ExplanationGround {
 
 // Errors as FindCommunicator's (controller/operator_view.h).
 absl::StatusOr<ExplanationGround> GatherExplanation(const Registry& registry,
+                                                    const ObjectSet& objects,
                                                     const std::string& prefix, MonotonicNs now);
 
 // What flows should get is their weighted max-min share if all flows of the cluster send as much

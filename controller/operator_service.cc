@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
     grpc::CallbackServerContext* context, const control::ListCommunicatorsRequest* /*request*/,
     control::ListCommunicatorsReply* reply) {
   *reply = coordinator_->With(
-      [](Coordinator& c) { return mccs::ListCommunicators(c.registry(), c.Now()); });
+      [](Coordinator& c) { return mccs::ListCommunicators(c.registry(), c.objects(), c.Now()); });
   return Answer(context, absl::OkStatus());
 }
 
@@ -58,7 +58,8 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::CommunicatorDetail* reply) {
   absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
-    auto found = mccs::DescribeCommunicator(c.registry(), c.rollouts(), request->id(), c.Now());
+    auto found =
+        mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
     if (found.ok()) found->set_windows(c.windows().Describe(found->summary().id()));
     return found;
   });
@@ -70,7 +71,7 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
     grpc::CallbackServerContext* context, const control::DescribeCommunicatorRequest* request,
     control::Explanation* reply) {
   const absl::StatusOr<ExplanationGround> ground = coordinator_->With([&](Coordinator& c) {
-    auto gathered = GatherExplanation(c.registry(), request->id(), c.Now());
+    auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
     if (gathered.ok()) gathered->view.probed = c.probed();
     return gathered;
   });
@@ -84,7 +85,7 @@ grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext*
   std::shared_ptr<const ProbedPaths> probed;
   std::vector<WorkRecord> records = coordinator_->With([&](Coordinator& c) {
     probed = c.probed();
-    return mccs::ListWork(c.registry());
+    return mccs::ListWork(c.registry(), c.objects());
   });
   *reply = ShowWork(std::move(records), *catalog_->objects(), std::move(probed));
   return Answer(context, absl::OkStatus());
@@ -176,7 +177,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    if (!spec.link.empty()) records = mccs::ListWork(c.registry());
+    if (!spec.link.empty()) records = mccs::ListWork(c.registry(), c.objects());
   });
   const control::ListWorkReply shown = ShowWork(std::move(records), *objects, std::move(probed));
   for (const control::CommunicatorWork& work : shown.communicators()) {

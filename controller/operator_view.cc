@@ -150,13 +150,14 @@ absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::str
       fits.size() > names.size() ? ", …" : "", "; give more digits"));
 }
 
-control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
-                                       const CommunicatorRecord& record, MonotonicNs now) {
+control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
+                                       CommId id, const CommunicatorRecord& record,
+                                       MonotonicNs now) {
   const strategy::Strategy& strategy = record.InForce();
   control::CommunicatorSummary summary;
   summary.set_id(FormatCommId(id));
   summary.set_name(record.announced.name());
-  summary.set_tenant(record.announced.tenant());
+  summary.set_tenant(TenantNameOf(objects, record.origin()));
   summary.set_state(StateOfCommunicator(registry, record));
   summary.set_ranks(record.announced.members_size());
   summary.set_hosts(record.announced.hosts_size());
@@ -204,18 +205,20 @@ control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& obj
   return reply;
 }
 
-control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now) {
+control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                  const ObjectSet& objects, MonotonicNs now) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.second->since < b.second->since; });
   control::ListCommunicatorsReply reply;
   for (const auto& [id, record] : records)
-    *reply.add_communicators() = Summarize(registry, id, *record, now);
+    *reply.add_communicators() = Summarize(registry, objects, id, *record, now);
   return reply;
 }
 
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                 const ObjectSet& objects,
                                                                  const Rollouts& rollouts,
                                                                  const std::string& prefix,
                                                                  MonotonicNs now) {
@@ -223,7 +226,7 @@ absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry&
   if (!id.ok()) return id.status();
   const CommunicatorRecord& record = registry.communicators().at(*id);
   control::CommunicatorDetail detail;
-  *detail.mutable_summary() = Summarize(registry, *id, record, now);
+  *detail.mutable_summary() = Summarize(registry, objects, *id, record, now);
   *detail.mutable_members() = record.announced.members();
   for (cluster::Member& member : *detail.mutable_members()) member.clear_hints();
   *detail.mutable_hints() = record.announced.hints();

@@ -20,18 +20,21 @@ std::string StateOfCommunicator(const Registry& registry, const CommunicatorReco
 // kNotFound.
 absl::StatusOr<CommId> FindCommunicator(const Registry& registry, const std::string& prefix);
 
-control::CommunicatorSummary Summarize(const Registry& registry, CommId id,
-                                       const CommunicatorRecord& record, MonotonicNs now);
+control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet& objects,
+                                       CommId id, const CommunicatorRecord& record,
+                                       MonotonicNs now);
 
 // Hosts in the order of pod, rack and name.
 control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
                                   MonotonicNs now);
 
 // Communicators from the oldest to the youngest.
-control::ListCommunicatorsReply ListCommunicators(const Registry& registry, MonotonicNs now);
+control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                  const ObjectSet& objects, MonotonicNs now);
 
 // Errors as FindCommunicator's.
 absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const Registry& registry,
+                                                                 const ObjectSet& objects,
                                                                  const Rollouts& rollouts,
                                                                  const std::string& prefix,
                                                                  MonotonicNs now);

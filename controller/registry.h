@@ -44,6 +44,7 @@ struct CommunicatorRecord {
   std::map<std::string, agent::Report> reports = {};  // by host
   MonotonicNs since = 0;
 
+  ProcessOrigin origin() const { return {announced.tenant(), announced.cgroup()}; }
   const strategy::Strategy& InForce() const { return announced.strategy(); }
   // What it runs, or soon will.
   const strategy::Strategy& Newest() const {

@@ -53,7 +53,7 @@ bool LinkFinder::Add(const LaneEnds& lane, std::set<std::string>* links) {
   return false;
 }
 
-std::vector<WorkRecord> ListWork(const Registry& registry) {
+std::vector<WorkRecord> ListWork(const Registry& registry, const ObjectSet& objects) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
   std::stable_sort(records.begin(), records.end(),
@@ -63,7 +63,7 @@ std::vector<WorkRecord> ListWork(const Registry& registry) {
     WorkRecord& next = out.emplace_back();
     next.work.set_id(FormatCommId(id));
     next.work.set_name(record->announced.name());
-    next.work.set_tenant(record->announced.tenant());
+    next.work.set_tenant(TenantNameOf(objects, record->origin()));
     next.work.set_state(StateOfCommunicator(registry, *record));
     next.work.set_ranks(record->announced.members_size());
     const auto& hosts = record->announced.hosts();

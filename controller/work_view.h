@@ -43,7 +43,7 @@ struct WorkRecord {
   control::CommunicatorWork work;
   std::vector<LaneEnds> lanes;  // that are up
 };
-std::vector<WorkRecord> ListWork(const Registry& registry);
+std::vector<WorkRecord> ListWork(const Registry& registry, const ObjectSet& objects);
 
 // With the links. `probed` may be null.
 control::ListWorkReply ShowWork(std::vector<WorkRecord> records, const ObjectSet& objects,

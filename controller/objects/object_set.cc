@@ -45,6 +45,11 @@ const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin) {
   return found;
 }
 
+std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin) {
+  const Object* tenant = FindTenant(set, origin);
+  return tenant != nullptr ? tenant->key.name : origin.called;
+}
+
 const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts) {
   const Object* tenant = FindTenant(set, origin);

@@ -39,6 +39,8 @@ inline const DrainSpec& DrainOf(const Object& object) { return std::get<DrainSpe
 // Whose processes of this origin are, by the rule that daemons go by, too (proto/tenant_who.h).
 // Null: of no Tenant.
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin);
+// That Tenant's name; where there is none, what daemons call them.
+std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);
 
 // The Policy for communicator `id` (FormatCommId), whose processes are of `origin`: the one that
 // names it, else the one that names its tenant, else the one that names nobody. Only those that

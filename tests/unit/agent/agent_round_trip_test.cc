@@ -79,7 +79,8 @@ class Controller {
   }
   absl::StatusOr<control::CommunicatorDetail> Describe() {
     return coordinator_.With([&](Coordinator& c) {
-      return DescribeCommunicator(c.registry(), c.rollouts(), FormatCommId(kId), c.Now());
+      return DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), FormatCommId(kId),
+                                  c.Now());
     });
   }
 

@@ -40,7 +40,8 @@ class CoordinatorTest : public testing::Test {
         .state();
   }
   absl::StatusOr<control::CommunicatorDetail> Describe(const std::string& id) {
-    return DescribeCommunicator(coordinator_.registry(), coordinator_.rollouts(), id, clock_.now);
+    return DescribeCommunicator(coordinator_.registry(), coordinator_.objects(),
+                                coordinator_.rollouts(), id, clock_.now);
   }
   std::vector<Outgoing> Tick() {
     coordinator_.Tick();

@@ -59,9 +59,10 @@ class ExplanationTest : public testing::Test {
     registry_.Report(host, report);
   }
   control::Explanation Ask(const std::string& id, const std::string& objects) {
-    const auto ground = GatherExplanation(registry_, id, 0);
+    const ObjectSet set = objects.empty() ? ObjectSet() : After({}, objects);
+    const auto ground = GatherExplanation(registry_, set, id, 0);
     EXPECT_TRUE(ground.ok()) << ground.status();
-    return Explain(*ground, objects.empty() ? ObjectSet() : After({}, objects));
+    return Explain(*ground, set);
   }
   static std::map<std::string, std::string> WhyOf(const control::Explanation& explanation) {
     std::map<std::string, std::string> why;
@@ -161,7 +162,8 @@ TEST_F(ExplanationTest, OneHostHasNoFlows) {
 }
 
 TEST_F(ExplanationTest, AnIdThatFitsNothingIsAnError) {
-  EXPECT_EQ(GatherExplanation(registry_, "7", 0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(GatherExplanation(registry_, ObjectSet(), "7", 0).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

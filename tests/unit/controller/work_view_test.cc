@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/operator_view.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
 
@@ -39,7 +40,7 @@ class WorkViewTest : public testing::Test {
     registry_.Report(host, report);
   }
   control::CommunicatorWork Show(const ObjectSet& objects) {
-    return ShowWork(ListWork(registry_), objects, nullptr).communicators(0);
+    return ShowWork(ListWork(registry_, objects), objects, nullptr).communicators(0);
   }
 
   Registry registry_;
@@ -71,6 +72,15 @@ TEST_F(WorkViewTest, ALaneThatIsDownIsNotInUse) {
   EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
   Report("h0", 0, 7, 61050);  // of a host that there is not
   EXPECT_EQ(Show(Objects(kTopology)).links_size(), 0);
+}
+
+TEST_F(WorkViewTest, ATenantIsShownByItsOwnNameWhereThereIsSuchAnObject) {
+  EXPECT_EQ(Show(ObjectSet()).tenant(), "uid 1000");
+  const ObjectSet objects = Objects(
+      "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
+      "spec: {who: {uids: [1000]}}\n");
+  EXPECT_EQ(Show(objects).tenant(), "team-a");
+  EXPECT_EQ(ListCommunicators(registry_, objects, 0).communicators(0).tenant(), "team-a");
 }
 
 }  // namespace
