@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Tenants by control group: whose a job is, and what its quotas refuse. Needs a control group hierarchy of version 2 in
+which it may make groups."""
+import json
+import os
+import pathlib
+import unittest
+
+from lab_world import Lab, cases, eventually, program
+
+
+def hierarchy():
+    """Where control groups of version 2 are made; None: nowhere."""
+    for line in pathlib.Path("/proc/mounts").read_text().splitlines():
+        _, folder, kind, *_ = line.split()
+        if kind == "cgroup2" and os.access(folder, os.W_OK):
+            return pathlib.Path(folder)
+    return None
+
+
+class Group:
+    """A control group of this test, with the job that `command` starts in it."""
+
+    def __init__(self, folder, name):
+        self.path = f"/mccs-e2e-{os.getpid()}-{name}"
+        self._folder = folder / self.path[1:]
+        try:
+            self._folder.mkdir()
+        except OSError as error:
+            raise unittest.SkipTest(f"{self._folder} cannot be made: {error}") from error
+
+    def command(self, *arguments):
+        return ["sh", "-c", f'echo $$ > {self._folder}/cgroup.procs && exec "$@"', "sh", *arguments]
+
+    def remove(self):
+        # The kernel lets go of it a moment after its last process has ended.
+        def gone():
+            try:
+                self._folder.rmdir()
+            except FileNotFoundError:
+                return True
+            except OSError:
+                return False
+            return True
+        return eventually(gone, timeout=10)
+
+
+class ByControlGroup(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = hierarchy()
+        if folder is None:
+            raise unittest.SkipTest("no hierarchy of control groups of version 2 is mounted where this may write")
+        cls.groups = {}
+        cls.addClassCleanup(lambda: [group.remove() for group in cls.groups.values()])
+        for name in "ab":
+            cls.groups[name] = Group(folder, name)
+        cls.lab = Lab(hosts=2, gpus=2, name="tenants")
+        cls.addClassCleanup(cls.lab.down)
+
+    def mccsctl(self, *words):
+        return self.lab.exec("h0", program("mccsctl"), *words)
+
+    def apply(self, name, spec):
+        document = {"apiVersion": "mccs/v1", "kind": "Tenant", "metadata": {"name": name}, "spec": spec}
+        file = self.lab.folder / f"{name}.json"
+        file.write_text(json.dumps(document))
+        said = self.mccsctl("apply", "-f", file)
+        self.assertEqual(said.returncode, 0, said.stderr)
+
+    def start(self, group):
+        return self.lab.start(*self.groups[group].command(program("tests/steady_job"), "--seconds", 600))
+
+    def tenants(self):
+        said = json.loads(self.mccsctl("get", "communicators", "-o", "json").stdout)
+        return sorted(each["tenant"] for each in said.get("communicators", []))
+
+    def test_a_group_is_a_tenant_with_quotas(self):
+        self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 1}})
+        self.apply("team-b", {"who": {"uids": [os.getuid()]}})
+        with self.start("a") as first, self.start("b") as neighbour:
+            self.assertTrue(first.says("running", times=4), first.output + self.lab.logs())
+            self.assertTrue(neighbour.says("running", times=4), neighbour.output + self.lab.logs())
+            # The group goes before the user, which both are of.
+            self.assertEqual(self.tenants(), ["team-a", "team-b"])
+            with self.start("a") as second:
+                self.assertTrue(second.says("refused"), second.output)
+                self.assertIn("Tenant team-a has 1 communicator on this host, and its quota is 1: destroy some that "
+                              "are not needed, or have the operator raise quotas.communicators of the Tenant",
+                              second.output)
+                self.assertNotEqual(second.wait(), 0)
+            self.assertFalse(first.has_ended() or neighbour.has_ended())
+            self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"communicators": 2}})
+            with self.start("a") as second:
+                self.assertTrue(second.says("running", times=4), second.output + self.lab.logs())
+
+    def test_memory_beyond_the_quota_is_refused_to_the_call(self):
+        self.apply("team-a", {"who": {"cgroups": [self.groups["a"].path]}, "quotas": {"memory": "1MiB"}})
+        too_much = self.lab.run(*self.groups["a"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",
+                                                          "--max", "4M", "--iters", "1"))
+        self.assertNotEqual(too_much.returncode, 0)
+        self.assertRegex(too_much.stdout + too_much.stderr,
+                         r"Tenant team-a has buffers of .* more exceed its quota of 1 MiB")
+        enough = self.lab.run(*self.groups["b"].command(program("collective_perf"), "--op", "all_reduce", "--min", "4M",
+                                                        "--max", "4M", "--iters", "1"))
+        self.assertEqual(enough.returncode, 0, enough.stderr)
+
+
+if __name__ == "__main__":
+    cases.main()
