@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,6 +147,29 @@ std::string DescribeLab(const LabPlan& plan) {
   return text;
 }
 
+// The operator's part: its controller is to know the fabric that the lab has been laid out as. One
+// that it refuses is no reason to have no lab. (No Job: that would end the lab's keeper with
+// itself.)
+absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std::string& file) {
+  MCCS_ASSIGN_OR_RETURN(const LabState lab, FindReadyLab(caller, plan.name));
+  MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(kControllerName));
+  MCCS_ASSIGN_OR_RETURN(
+      const pid_t mccsctl,
+      Spawn({.file = plan.products.mccsctl,
+             .argv = {"mccsctl", "apply", "-f", file},
+             .environment =
+                 With(caller.environment, {{"MCCS_CONTROLLER", lab.daemons.front().endpoint}}),
+             .node = node}));
+  int status = 0;
+  while (waitpid(mccsctl, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status == 0) return absl::OkStatus();
+  std::cerr
+      << "mccs-lab: the lab's controller goes on without this topology; correct it, and apply "
+         "it with mccsctl\n";
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& options) {
@@ -170,8 +194,8 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   MCCS_ASSIGN_OR_RETURN(plan.products, FindProducts());
   MCCS_RETURN_IF_ERROR(CheckSockets(caller.directories.PathsOf(name), plan));
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
-  std::cout << DescribeLab(plan) << "\n";
-  return absl::OkStatus();
+  std::cout << DescribeLab(plan) << std::endl;  // before what follows
+  return plan.network ? ApplyTopology(caller, plan, options.topology) : absl::OkStatus();
 }
 
 absl::Status Down(const Caller& caller, const std::string& name) {

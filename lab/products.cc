@@ -34,10 +34,11 @@ absl::StatusOr<Products> FindProducts() {
   Products products{.lab = self,
                     .mccsd = bin / "mccsd",
                     .controller = bin / "mccs-controller",
+                    .mccsctl = bin / "mccsctl",
                     .preload = {lib / "libmccs-frees.so", lib / "emulation/libcudart.so.13",
                                 lib / "emulation/libcuda.so.1", lib / "libnccl.so.2"}};
   std::vector<std::string> needed = products.preload;
-  needed.insert(needed.end(), {products.mccsd, products.controller});
+  needed.insert(needed.end(), {products.mccsd, products.controller, products.mccsctl});
   for (const std::string& file : needed) {
     if (std::filesystem::exists(file, error)) continue;
     return absl::NotFoundError(

@@ -14,6 +14,7 @@ struct Products {
   std::string lab;  // this program
   std::string mccsd;
   std::string controller;
+  std::string mccsctl;
   // What a tenant's program is started with, in the order of LD_PRELOAD: the sanitizer's runtime
   // where this build has one (it insists on being first), our libmccs-frees.so (which stands in
   // front of CUDA's), the emulated CUDA, our libnccl.so.2.

@@ -232,6 +232,10 @@ for ttl in (1, 2, 3):
             self.assertEqual(shown.returncode, 0, shown.stderr)
             self.assertIn("h5", shown.stdout)
 
+    def test_the_controller_knows_the_topology_that_the_lab_is_laid_out_as(self):
+        again = self.lab.exec("h1", program("mccsctl"), "apply", "-f", TESTBED)
+        self.assertEqual((again.returncode, again.stdout), (0, "topology/mccs unchanged\n"), again.stderr)
+
 
 class Hash(unittest.TestCase):
     def test_a_fixed_seed_sends_a_source_port_the_same_way_each_time(self):
