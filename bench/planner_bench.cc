@@ -1,9 +1,14 @@
 // How long a plan takes: 10,000 flows on 768 GPUs from nothing, again when all is placed, and one
-// job more. By switches' hash, and by rules.
+// job more or less. By switches' hash, and by rules. First for the planner alone, then for all that
+// the controller does: from the message of an agent to the proposal for the communicator that waits
+// for it, and in the Tick in which the others make room.
 //
 //   planner_bench [--benchmark_filter=…]
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -11,9 +16,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "bench/busy_controller.h"
 #include "bench/cluster_views.h"
 #include "bench/paper_cluster.h"
 #include "benchmark/benchmark.h"
+#include "controller/planner.h"
 #include "controller/policy/fair_flow.h"
 #include "controller/policy/flow_planner.h"
 
@@ -91,23 +98,83 @@ void BM_AllFlowsAgain(benchmark::State& state, SourcePortMapping::Kind mapping) 
   state.counters["moved"] = static_cast<double>(moved);
 }
 
-// One after the other comes to the planner that has all the others.
-void BM_OneJobMore(benchmark::State& state, SourcePortMapping::Kind mapping) {
-  const ClusterView view = PlacedCluster(mapping);
-  Planning planning(view);
-  planning.Solve();
-  std::mt19937 random(kSeed + 1);
-  uint64_t id = view.communicators.size();
-  const size_t before = planning.moved();
+// The pure function that the controller calls, over a view that it has: from nothing.
+void BM_DecideFromNothing(benchmark::State& state, SourcePortMapping::Kind mapping) {
+  const ClusterView view = BusyCluster(mapping);
+  const auto objects = FairFlowObjects(view.topologies.front());
+  for (auto _ : state) benchmark::DoNotOptimize(Decide(*objects, view));
+}
+
+class BusyCoordinator {
+ public:
+  explicit BusyCoordinator(SourcePortMapping::Kind mapping) {
+    ClusterView view = BusyCluster(mapping);
+    next_id_ = view.communicators.size() + 1;
+    controller_ = std::make_unique<BusyController>(view);
+    controller_->Start(view.communicators);
+  }
+
+  BusyController& operator*() { return *controller_; }
+  BusyController* operator->() { return controller_.get(); }
+  CommunicatorView NextJob() { return RandomJob(next_id_++, random_); }
+  // One of those that run.
+  CommId AnyJob() {
+    const auto& all = controller_->coordinator().registry().communicators();
+    return std::next(all.begin(), static_cast<std::ptrdiff_t>(random_() % all.size()))->first;
+  }
+
+ private:
+  std::mt19937 random_{kSeed + 1};
+  uint64_t next_id_ = 0;
+  std::unique_ptr<BusyController> controller_;
+};
+
+// Until the new job's strategy is on its way to it.
+void BM_ControllerAnswersOneJobMore(benchmark::State& state, SourcePortMapping::Kind mapping) {
+  BusyCoordinator controller(mapping);
   for (auto _ : state) {
     state.PauseTiming();
-    const CommunicatorView job = RandomJob(++id, random);
+    const CommunicatorView job = controller.NextJob();
     state.ResumeTiming();
-    planning.Add(job);
-    benchmark::DoNotOptimize(planning.Solve());
+    controller->HearOf(job);
+    state.PauseTiming();
+    MCCS_CHECK(controller->Adopt() == 1);
+    controller->Tick();
+    controller->Adopt();
+    state.ResumeTiming();
   }
-  state.counters["moved_each"] =
-      static_cast<double>(planning.moved() - before) / static_cast<double>(state.iterations());
+}
+
+// The Tick after that.
+void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind mapping) {
+  BusyCoordinator controller(mapping);
+  int proposals = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    controller->HearOf(controller.NextJob());
+    controller->Adopt();
+    state.ResumeTiming();
+    controller->Tick();
+    state.PauseTiming();
+    proposals += controller->Adopt();
+    state.ResumeTiming();
+  }
+  state.counters["proposals_each"] =
+      benchmark::Counter(proposals, benchmark::Counter::kAvgIterations);
+}
+
+// The Tick after a job's end.
+void BM_ControllerOneJobLess(benchmark::State& state, SourcePortMapping::Kind mapping) {
+  BusyCoordinator controller(mapping);
+  for (auto _ : state) {
+    state.PauseTiming();
+    controller->HearEndOf(controller.AnyJob());
+    state.ResumeTiming();
+    controller->Tick();
+    state.PauseTiming();
+    controller->Adopt();
+    state.ResumeTiming();
+  }
 }
 
 constexpr auto kHash = SourcePortMapping::Kind::kHash;
@@ -118,8 +185,24 @@ BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, hash, kHash)->Unit(benchmark::kMillise
 BENCHMARK_CAPTURE(BM_AllFlowsFromNothing, rules, kRules)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AllFlowsAgain, hash, kHash)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_AllFlowsAgain, rules, kRules)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_OneJobMore, hash, kHash)->Iterations(kJobsMore)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_OneJobMore, rules, kRules)
+BENCHMARK_CAPTURE(BM_DecideFromNothing, hash, kHash)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_DecideFromNothing, rules, kRules)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerAnswersOneJobMore, hash, kHash)
+    ->Iterations(kJobsMore)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerAnswersOneJobMore, rules, kRules)
+    ->Iterations(kJobsMore)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerMakesRoom, hash, kHash)
+    ->Iterations(kJobsMore)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerMakesRoom, rules, kRules)
+    ->Iterations(kJobsMore)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerOneJobLess, hash, kHash)
+    ->Iterations(kJobsMore)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ControllerOneJobLess, rules, kRules)
     ->Iterations(kJobsMore)
     ->Unit(benchmark::kMillisecond);
 

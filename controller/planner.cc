@@ -8,25 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/complete_view.h"
+#include "controller/policy/strategy_frame.h"
 #include "controller/ring_text.h"
 
 namespace mccs {
 namespace {
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
-
-bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
-  for (strategy::Strategy* each : {&a, &b}) {
-    each->clear_epoch();
-    each->clear_origin();
-    for (strategy::ChannelStrategy& channel : *each->mutable_channels()) {
-      const auto& ports = channel.source_ports();
-      const bool none = std::all_of(ports.begin(), ports.end(), [](uint32_t p) { return p == 0; });
-      if (none) channel.clear_source_ports();
-    }
-  }
-  return google::protobuf::util::MessageDifferencer::Equals(a, b);
-}
 
 // What differs, in one line; empty: nothing does.
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,

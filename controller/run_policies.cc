@@ -2,29 +2,19 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/algorithm_rules.h"
+#include "controller/flow_policies.h"
 #include "controller/policy/fair_flow.h"
+#include "controller/policy/flow.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/locality_ring.h"
-#include "controller/policy/priority_flow.h"
 #include "controller/policy/rank_order.h"
-#include "controller/policy/shares.h"
-#include "controller/policy/time_windows.h"
 
 namespace mccs {
 namespace {
-
-constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
-                                                        kSharesName, kTimeWindowsName};
-
-bool PlacesFlows(std::string_view policy) {
-  return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),
-                   policy) != std::end(kPoliciesThatPlaceFlows);
-}
 
 bool DecidesRings(const PolicySpec& policy) {
   return policy.policy == kLocalityRingName || policy.policy == kRankOrderName ||
@@ -75,9 +65,7 @@ class Run {
     return subject.policy != nullptr ? PolicyOf(*subject.policy).policy : kLocalityRingName;
   }
   static std::string OriginOf(const Subject& subject) {
-    return subject.policy != nullptr
-               ? absl::StrCat(PolicyName(subject), " by ", subject.policy->key.name)
-               : PolicyName(subject);
+    return subject.policy != nullptr ? mccs::OriginOf(*subject.policy) : kLocalityRingName;
   }
   static const PolicyParameters& ParametersOf(const Subject& subject) {
     static const auto& none = *new PolicyParameters;
@@ -85,7 +73,7 @@ class Run {
   }
 
   static int ChannelsPerNic(const Subject& subject) {
-    return static_cast<int>(ParametersOf(subject).channels_per_nic.value_or(1));
+    return mccs::ChannelsPerNic(ParametersOf(subject));
   }
 
   // The Policy's, else those that the fabric's operator has for lanes.
@@ -120,34 +108,8 @@ class Run {
     }
   }
 
-  std::vector<Reservation> Reservations() const {
-    std::vector<Reservation> reservations;
-    for (const Object* object : objects_.OfKind(ObjectKind::kPolicy)) {
-      const PolicySpec& policy = PolicyOf(*object);
-      const bool reserves = policy.policy == kPriorityFlowName || policy.policy == kTimeWindowsName;
-      if (!reserves || !IsActedOn(policy)) continue;
-      reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
-    }
-    return reservations;
-  }
-
-  FairFlowOptions FlowOptionsOf(const Subject& subject,
-                                const std::vector<Reservation>& reservations) const {
-    const PolicyParameters& parameters = ParametersOf(subject);
-    FairFlowOptions options;
-    if (parameters.source_ports)
-      options.flows.ports = {parameters.source_ports->first, parameters.source_ports->last};
-    options.flows.avoid_links = parameters.avoid_links;
-    options.flows =
-        UnderReservations(std::move(options.flows), subject.communicator->owner.name, reservations);
-    options.order = parameters.order;
-    options.origin = OriginOf(subject);
-    options.channels_per_nic = ChannelsPerNic(subject);
-    return options;
-  }
-
   void PlaceFlows() {
-    const std::vector<Reservation> reservations = Reservations();
+    const std::vector<Reservation> reservations = ReservationsOf(objects_);
     for (size_t i = 0; i < subjects_.size(); ++i) {
       const Subject& subject = subjects_[i];
       if (!IsToBePlaced(subject)) {
@@ -155,26 +117,18 @@ class Run {
                           results_[i].ok() ? *results_[i] : subject.communicator->strategy);
         continue;
       }
-      const FairFlowOptions options = FlowOptionsOf(subject, reservations);
+      const FairFlowOptions options =
+          FairFlowOptionsOf(*subject.policy, subject.communicator->owner.name, reservations);
       const absl::Status status =
           AddFairFlow(view_, fabrics_, *subject.communicator, options, &planner_);
       if (status.ok()) continue;
       DecideRing(i, absl::StrCat(options.origin, ", with source ports as ", kLocalityRingName, ": ",
                                  std::string(status.message())));
     }
+    size_t i = 0;
     for (FlowPlanner::Planned& planned : planner_.Solve()) {
-      const auto subject = std::find_if(subjects_.begin(), subjects_.end(), [&](const Subject& s) {
-        return s.communicator->id == planned.id;
-      });
-      if (planned.astray > 0) {
-        absl::StrAppend(planned.strategy.mutable_origin(), ", but for ", planned.astray,
-                        " lanes for whose paths there is no free port");
-      }
-      if (planned.unprobed > 0) {
-        absl::StrAppend(planned.strategy.mutable_origin(), ", when the paths of ", planned.unprobed,
-                        " lanes were still to be probed");
-      }
-      results_[subject - subjects_.begin()] = std::move(planned.strategy);
+      while (subjects_[i].communicator->id != planned.id) ++i;
+      results_[i] = StrategyOf(std::move(planned));
     }
   }
 

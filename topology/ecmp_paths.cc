@@ -1,5 +1,6 @@
 #include "topology/ecmp_paths.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 
 namespace mccs {
@@ -30,6 +31,9 @@ PathSet EcmpPaths::Between(NicId from, NicId to) {
   auto found = fabric_.find(ends);
   if (found == fabric_.end()) {
     auto paths = std::make_unique<FabricPaths>(Enumerate(ends.first, ends.second));
+    const absl::flat_hash_set<ArcId> distinct(paths->arcs.begin(), paths->arcs.end());
+    paths->disjoint = distinct.size() == paths->arcs.size();
+    paths->number = static_cast<int32_t>(fabric_.size());
     found = fabric_.emplace(ends, std::move(paths)).first;
   }
   return {out, into, found->second.get()};

@@ -36,6 +36,8 @@ struct FabricPaths {
   int32_t count = 0;
   int32_t hops = 0;
   std::vector<ArcId> arcs;
+  bool disjoint = true;  // no two paths have an arc in common
+  int32_t number = 0;    // of all that one EcmpPaths has: 0, 1 … as they were asked for
 };
 
 // The paths from one NIC to another.

@@ -1,56 +1,41 @@
 #include "controller/policy/flow_planner.h"
 
 #include <algorithm>
-#include <tuple>
+#include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "controller/policy/lane_hash.h"
+#include "controller/policy/strategy_frame.h"
 
 namespace mccs {
-namespace {
-
-// Of `from` those that have none of these links, if there are any.
-template <typename Avoided>
-std::vector<PathIndex> Without(const PathSet& paths, std::vector<PathIndex> from, Avoided avoided) {
-  std::vector<PathIndex> without;
-  for (const PathIndex path : from) {
-    const auto arcs = paths.Fabric(path);
-    if (std::none_of(arcs.begin(), arcs.end(), [&](ArcId arc) { return avoided(LinkOf(arc)); }))
-      without.push_back(path);
-  }
-  return without.empty() ? from : without;
-}
-
-bool AnyPort(uint16_t /*port*/) { return true; }
-
-}  // namespace
-
-FlowPlanner::Group& FlowPlanner::GroupOf(Fabric* fabric) {
-  for (Group& group : groups_) {
-    if (group.fabric == fabric) return group;
-  }
-  return groups_.emplace_back(Group{.fabric = fabric, .placed = {}, .lanes = {}});
-}
 
 void FlowPlanner::AddFixed(const CommunicatorView& communicator,
                            const strategy::Strategy& strategy) {
+  Job job;
+  job.running = FixedFlows(communicator, strategy, &job.fabric);
+  jobs_[communicator.id] = std::move(job);
+}
+
+std::vector<PlacedFlow> FlowPlanner::FixedFlows(const CommunicatorView& communicator,
+                                                const strategy::Strategy& strategy,
+                                                Fabric** fabric) const {
   const auto hosts = HostsOf(*fabrics_, communicator);
   const auto flows = FlowsOf(communicator, strategy, hosts);
-  if (!flows.ok() || flows->empty()) return;
-  Fabric* const fabric = hosts[0]->fabric;
-  Group& group = GroupOf(fabric);
+  if (!flows.ok() || flows->empty()) return {};
+  *fabric = hosts[0]->fabric;
+  std::vector<PlacedFlow> fixed;
   for (const Flow& flow : *flows) {
-    const PathSet paths = fabric->paths().Between(flow.from_nic, flow.to_nic);
+    const PathSet paths = (*fabric)->paths().Between(flow.from_nic, flow.to_nic);
     if (paths.empty()) continue;
-    PlacedFlow placed = {.paths = paths, .allowed = nullptr, .path = {}, .fixed = true};
-    if (flow.source_port != 0) {
-      const auto path = fabric->ports().PathOf(flow.Ends(), flow.source_port);
-      if (path.ok()) placed.path = *path;
-    }
-    group.placed.push_back(placed);
-    group.lanes.push_back({.subject = -1, .flow = flow});
+    fixed.push_back({.paths = paths, .allowed = nullptr, .path = {}, .fixed = true});
+    if (flow.source_port == 0) continue;
+    const auto path = (*fabric)->ports().PathOf(flow.Ends(), flow.source_port);
+    if (path.ok()) fixed.back().path = *path;
   }
+  return fixed;
 }
 
 absl::Status FlowPlanner::CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const {
@@ -74,40 +59,44 @@ absl::Status FlowPlanner::Add(const CommunicatorView& communicator, strategy::St
     AddFixed(communicator, communicator.strategy);
     return status;
   }
-  taken_->GiveBack(communicator);
-  Fabric* const fabric = hosts[0]->fabric;
-  Subject subject = {.id = communicator.id,
-                     .tenant = communicator.owner.name,
-                     .strategy = std::move(frame),
-                     .ports = fabric->topology().source_ports().candidates};
+  Job job = {.fabric = hosts[0]->fabric, .running = {}, .is_fixed = false};
+  job.tenant = communicator.owner.name;
+  job.frame = std::move(frame);
+  job.ports = job.fabric->topology().source_ports().candidates;
   if (options.ports) {
-    subject.ports.first = std::max(subject.ports.first, options.ports->first);
-    subject.ports.last = std::min(subject.ports.last, options.ports->last);
+    job.ports.first = std::max(job.ports.first, options.ports->first);
+    job.ports.last = std::min(job.ports.last, options.ports->last);
   }
-  Limits limits = {options.avoid_links, subject.ports.first, subject.ports.last};
-  subject.limits =
-      limits_.try_emplace(std::move(limits), static_cast<int>(limits_.size())).first->second;
-  subjects_.push_back(std::move(subject));
-  Group& group = GroupOf(fabric);
-  for (const Flow& flow : *flows) AddLane(communicator, flow, options, &group);
+  const int limits = allowed_.NumberOf({options.avoid_links, job.ports});
+  for (const Flow& flow : *flows) AddLane(communicator, flow, limits, options.last, &job);
+  FindLoosePorts(communicator, &job);
+  job.same_frame = SameButForItsName(job.frame, communicator.strategy);
+  if (job.same_frame) {
+    for (size_t i = 0; i < job.lanes.size(); ++i) {
+      job.running.push_back({.paths = job.flows[i].paths,
+                             .allowed = nullptr,
+                             .path = job.lanes[i].port_path,
+                             .fixed = true});
+    }
+  } else {
+    job.running = FixedFlows(communicator, communicator.strategy, &job.fabric);
+  }
+  jobs_[communicator.id] = std::move(job);
   return absl::OkStatus();
 }
 
-void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow,
-                          const FlowOptions& options, Group* group) {
-  Fabric* const fabric = group->fabric;
-  Subject& subject = subjects_.back();
-  strategy::ChannelStrategy* channel = subject.strategy.mutable_channels(flow.channel);
-  channel->add_source_ports(0);
-  Lane lane = {.subject = static_cast<int>(subjects_.size()) - 1,
-               .flow = flow,
+void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow, int limits,
+                          bool last, Job* job) {
+  Fabric* const fabric = job->fabric;
+  strategy::ChannelStrategy* channel = job->frame.mutable_channels(flow.channel);
+  Lane lane = {.flow = flow,
                .ends = taken_->Between(communicator.hosts[flow.from], communicator.hosts[flow.to])};
-  const Allowed& allowed = AllowedPaths(fabric, flow, options, subject);
+  const AllowedPaths::Allowed& allowed = allowed_.Of(fabric, flow, limits);
   PlacedFlow placed = {.paths = fabric->paths().Between(flow.from_nic, flow.to_nic),
                        .allowed = allowed.paths.get(),
                        .path = {},
                        .fixed = !allowed.any_port,
-                       .last = options.last};
+                       .last = last};
   if (flow.channel < communicator.strategy.channels_size()) {
     const strategy::ChannelStrategy& now = communicator.strategy.channels(flow.channel);
     const bool stays = AddressOfHost(now, flow.from) == AddressOfHost(*channel, flow.from) &&
@@ -117,133 +106,204 @@ void FlowPlanner::AddLane(const CommunicatorView& communicator, const Flow& flow
   if (lane.flow.source_port != 0) {
     lane.port_path = *fabric->ports().PathOf(flow.Ends(), lane.flow.source_port);
     placed.path = lane.port_path;
+    lane.may_stay = lane.port_path && job->ports.Contains(lane.flow.source_port);
   }
-  group->placed.push_back(placed);
-  group->lanes.push_back(std::move(lane));
+  channel->add_source_ports(lane.flow.source_port);
+  job->flows.push_back(placed);
+  job->lanes.push_back(std::move(lane));
 }
 
-const FlowPlanner::Allowed& FlowPlanner::AllowedPaths(Fabric* fabric, const Flow& flow,
-                                                      const FlowOptions& options,
-                                                      const Subject& subject) {
-  const Topology& topology = fabric->topology();
-  const bool by_probe = fabric->ports().ByProbe();
-  const auto end = [&](NicId nic) {
-    return by_probe ? nic.value() : topology.nic(nic).attached_to.value();
-  };
-  const AllowedKey key = {fabric, end(flow.from_nic), end(flow.to_nic), subject.limits};
-  const auto [entry, is_new] = allowed_.try_emplace(key);
-  if (!is_new) return entry->second;
-  std::vector<bool> avoided(topology.links().size());
-  for (const std::string& name : options.avoid_links) {
-    if (const std::optional<LinkId> link = topology.FindLink(name)) avoided[link->value()] = true;
+void FlowPlanner::FindLoosePorts(const CommunicatorView& communicator, Job* job) {
+  std::vector<SourcePorts::Port> now = taken_->PortsOf(communicator), of_lanes;
+  for (const Lane& lane : job->lanes) {
+    if (lane.flow.source_port != 0) of_lanes.push_back({lane.ends, lane.flow.source_port});
   }
-  const PathSet paths = fabric->paths().Between(flow.from_nic, flow.to_nic);
-  const bool by_rules = topology.source_ports().kind == SourcePortMapping::Kind::kRules;
-  std::vector<PathIndex> allowed;
-  for (int32_t p = 0; p < paths.size(); ++p) {
-    // By a hash all have some.
-    if (by_rules || by_probe) {
-      const auto port =
-          fabric->ports().FindPort(flow.Ends(), PathIndex(p), subject.ports, 0, AnyPort);
-      if (!port.ok() || !*port) continue;
+  if (now == of_lanes) return;
+  std::sort(now.begin(), now.end());
+  std::sort(of_lanes.begin(), of_lanes.end());
+  std::set_difference(now.begin(), now.end(), of_lanes.begin(), of_lanes.end(),
+                      std::back_inserter(job->loose));
+}
+
+// One answer to what is asked.
+class FlowPlanner::Solving {
+ public:
+  explicit Solving(SourcePorts* taken) : taken_(*taken) { taken_.BeginTrial(); }
+  ~Solving() { taken_.UndoTrial(); }
+  Solving(const Solving&) = delete;
+  Solving& operator=(const Solving&) = delete;
+
+  // LIFETIME: `job` outlives this, unchanged.
+  void AddRunning(const Job& job) {
+    if (job.fabric == nullptr) return;
+    std::vector<PlacedFlow>& flows = GroupOf(job.fabric).flows;
+    flows.insert(flows.end(), job.running.begin(), job.running.end());
+  }
+  void AddToPlace(CommId id, const Job& job) {
+    if (!job.lanes.empty()) GroupOf(job.fabric).tenants[job.tenant].push_back(subjects_.size());
+    subjects_.push_back({.id = id, .job = &job});
+  }
+
+  // Returns how many moved.
+  size_t Run() {
+    size_t moved = 0;
+    for (Group& group : groups_) {
+      TakeTurns(&group);
+      moved += PlaceFlows(group.fabric->capacity_bps(), group.flows);
     }
-    allowed.push_back(PathIndex(p));
+    for (const Subject& subject : subjects_) taken_.GiveBack(subject.job->loose);
+    // First of all, so that no lane that is placed anew takes the port of one that stays.
+    for (Group& group : groups_) GiveBackPorts(&group);
+    for (const Group& group : groups_) ChoosePorts(group);
+    return moved;
   }
-  entry->second.any_port = !by_probe || !allowed.empty();
-  allowed = Without(paths, std::move(allowed), [&](LinkId l) { return fabric->IsDrained(l); });
-  allowed = Without(paths, std::move(allowed), [&](LinkId l) { return avoided[l.value()]; });
-  if (!allowed.empty() && allowed.size() < static_cast<size_t>(paths.size()))
-    entry->second.paths = std::make_unique<std::vector<PathIndex>>(std::move(allowed));
-  return entry->second;
-}
 
-// Round robin over the tenants.
-void FlowPlanner::OrderNew(Group* group) {
-  const size_t begin = group->ordered, count = group->lanes.size() - begin;
-  std::map<std::string, size_t> seen;
-  std::vector<std::tuple<size_t, const std::string*, size_t>> turns;
-  const std::string none;
-  for (size_t i = 0; i < count; ++i) {
-    const int subject = group->lanes[begin + i].subject;
-    const std::string& tenant = subject < 0 ? none : subjects_[subject].tenant;
-    turns.emplace_back(seen[tenant]++, &tenant, i);
+  std::vector<Planned> Take(Which which) const {
+    std::vector<Planned> planned;
+    for (const Subject& subject : subjects_) {
+      if (which == Which::kChanged && subject.job->same_frame && subject.ports.empty()) continue;
+      planned.push_back({subject.id, subject.job->frame, subject.astray, subject.unprobed});
+      for (const auto& [lane, port] : subject.ports) {
+        const Flow& flow = subject.job->lanes[lane].flow;
+        planned.back().strategy.mutable_channels(flow.channel)->set_source_ports(flow.place, port);
+      }
+    }
+    return planned;
   }
-  std::sort(turns.begin(), turns.end(), [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), *std::get<1>(a), std::get<2>(a)) <
-           std::tie(std::get<0>(b), *std::get<1>(b), std::get<2>(b));
-  });
-  std::vector<PlacedFlow> placed;
-  std::vector<Lane> lanes;
-  for (const auto& [turn, tenant, i] : turns) {
-    placed.push_back(group->placed[begin + i]);
-    lanes.push_back(std::move(group->lanes[begin + i]));
-  }
-  std::copy(placed.begin(), placed.end(), group->placed.begin() + begin);
-  std::move(lanes.begin(), lanes.end(), group->lanes.begin() + begin);
-  group->ordered = group->lanes.size();
-}
 
-// First of all, so that no lane that is placed anew takes the port of one that stays.
-void FlowPlanner::KeepPorts(Group* group) {
-  for (size_t i = 0; i < group->lanes.size(); ++i) {
-    Lane& lane = group->lanes[i];
-    if (lane.subject < 0 || lane.held || lane.flow.source_port == 0) continue;
-    Subject& subject = subjects_[lane.subject];
-    if (!subject.ports.Contains(lane.flow.source_port)) continue;
-    if (!lane.port_path || lane.port_path != group->placed[i].path) continue;
-    if (!taken_->TakeBetween(lane.flow.source_port, lane.ends)) continue;
-    lane.held = true;
-    subject.strategy.mutable_channels(lane.flow.channel)
-        ->set_source_ports(lane.flow.place, lane.flow.source_port);
-  }
-}
+ private:
+  struct Subject {
+    CommId id;
+    const Job* job = nullptr;
+    std::vector<std::pair<size_t, uint16_t>> ports = {};  // by lane, those that are others than now
+    int astray = 0;
+    int unprobed = 0;
+  };
+  // A lane of a subject.
+  struct Place {
+    size_t subject = 0;
+    size_t lane = 0;
+  };
+  // Flows over one fabric: first those that are fixed.
+  struct Group {
+    Fabric* fabric = nullptr;
+    std::vector<PlacedFlow> flows = {};
+    std::map<std::string, std::vector<size_t>> tenants = {};  // their subjects
+    std::vector<Place> places = {};                           // of the flows after those
+    std::vector<size_t> to_choose = {};                       // of `places`
+  };
 
-void FlowPlanner::ChoosePorts(Group* group) {
-  for (size_t i = 0; i < group->lanes.size(); ++i) {
-    Lane& lane = group->lanes[i];
-    const std::optional<PathIndex> path = group->placed[i].path;
-    if (lane.subject < 0 || (lane.held && lane.port_path == path)) continue;
-    Subject& subject = subjects_[lane.subject];
-    if (lane.held) taken_->GiveBack(lane.flow.source_port, lane.ends);
-    const uint64_t hash = LaneHash(subject.id, lane.flow.channel, lane.flow.place);
-    const PortRange range = {subject.ports.first, subject.ports.last};
+  // A cluster has few fabrics.
+  Group& GroupOf(Fabric* fabric) {
+    for (Group& group : groups_) {
+      if (group.fabric == fabric) return group;
+    }
+    return groups_.emplace_back(Group{.fabric = fabric});
+  }
+
+  // Round robin over the tenants.
+  void TakeTurns(Group* group) {
+    struct Turn {
+      std::span<const size_t> subjects;
+      size_t lane = 0;
+    };
+    std::vector<Turn> turns;
+    for (const auto& [tenant, subjects] : group->tenants) turns.push_back({subjects});
+    while (!turns.empty()) {
+      for (Turn& turn : turns) {
+        const size_t subject = turn.subjects.front();
+        const Job& job = *subjects_[subject].job;
+        group->flows.push_back(job.flows[turn.lane]);
+        group->places.push_back({subject, turn.lane});
+        if (++turn.lane < job.lanes.size()) continue;
+        turn.subjects = turn.subjects.subspan(1);
+        turn.lane = 0;
+      }
+      std::erase_if(turns, [](const Turn& turn) { return turn.subjects.empty(); });
+    }
+  }
+
+  const Lane& LaneAt(const Place& place) const {
+    return subjects_[place.subject].job->lanes[place.lane];
+  }
+  static const PlacedFlow& FlowAt(const Group& group, size_t place) {
+    return group.flows[group.flows.size() - group.places.size() + place];
+  }
+
+  // Of lanes that cannot keep them.
+  void GiveBackPorts(Group* group) {
+    for (size_t i = 0; i < group->places.size(); ++i) {
+      const Lane& lane = LaneAt(group->places[i]);
+      const uint16_t port = lane.flow.source_port;
+      const bool stays = lane.may_stay && lane.port_path == FlowAt(*group, i).path;
+      if (stays && !taken_.IsShared(port, lane.ends)) continue;
+      if (port != 0) taken_.GiveBack(port, lane.ends);
+      group->to_choose.push_back(i);
+    }
+  }
+
+  void ChoosePorts(const Group& group) {
+    for (const size_t i : group.to_choose) {
+      const auto [at, number] = group.places[i];
+      Subject& subject = subjects_[at];
+      const Lane& lane = subject.job->lanes[number];
+      const uint16_t port = ChoosePort(group.fabric, lane, FlowAt(group, i).path, &subject);
+      if (port != lane.flow.source_port) subject.ports.emplace_back(number, port);
+    }
+  }
+
+  // 0: every port is taken.
+  uint16_t ChoosePort(Fabric* fabric, const Lane& lane, std::optional<PathIndex> path,
+                      Subject* subject) {
+    const SourcePortRange& limits = subject->job->ports;
+    const uint64_t hash = LaneHash(subject->id, lane.flow.channel, lane.flow.place);
+    const PortRange range = {limits.first, limits.last};
     std::optional<uint16_t> port;
     if (path) {
-      port = taken_->Choose(range, lane.ends,
-                            [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
-                              const auto found = group->fabric->ports().FindPort(
-                                  lane.flow.Ends(), *path, subject.ports, hash, is_free);
-                              return found.ok() ? *found : std::nullopt;
-                            });
+      port = taken_.Choose(
+          range, lane.ends, [&](SourcePorts::IsFree is_free) -> std::optional<uint16_t> {
+            const auto found =
+                fabric->ports().FindPort(lane.flow.Ends(), *path, limits, hash, is_free);
+            return found.ok() ? *found : std::nullopt;
+          });
     }
     if (!port) {
-      ++(path ? subject.astray : subject.unprobed);
+      ++(path ? subject->astray : subject->unprobed);
       // One that is not known to be wrong stays: it will be probed.
       const uint16_t now = lane.port_path ? 0 : lane.flow.source_port;
-      if (range.first <= range.last) port = taken_->Choose(range, now, hash, lane.ends);
+      if (range.first <= range.last) port = taken_.Choose(range, now, hash, lane.ends);
     }
-    lane.flow.source_port = port.value_or(0);
-    lane.port_path = path;
-    lane.held = port.has_value();
-    subject.changed = true;
-    subject.strategy.mutable_channels(lane.flow.channel)
-        ->set_source_ports(lane.flow.place, lane.flow.source_port);
+    return port.value_or(0);
   }
+
+  SourcePorts& taken_;
+  std::vector<Subject> subjects_;
+  std::vector<Group> groups_;
+};
+
+std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
+  Solving solving(taken_);
+  for (const auto& [id, job] : jobs_) {
+    if (job.is_fixed) {
+      solving.AddRunning(job);
+    } else {
+      solving.AddToPlace(id, job);
+    }
+  }
+  moved_ = solving.Run();
+  return solving.Take(which);
 }
 
-std::vector<FlowPlanner::Planned> FlowPlanner::Solve() {
-  for (Group& group : groups_) {
-    OrderNew(&group);
-    moved_ += PlaceFlows(group.fabric->capacity_bps(), group.placed);
-    KeepPorts(&group);
+FlowPlanner::Planned FlowPlanner::SolveOne(CommId id) {
+  Solving solving(taken_);
+  for (const auto& [other, job] : jobs_) {
+    if (other != id) solving.AddRunning(job);
   }
-  for (Group& group : groups_) ChoosePorts(&group);
-  std::vector<Planned> planned;
-  for (Subject& subject : subjects_) {
-    if (!std::exchange(subject.changed, false)) continue;
-    planned.push_back({subject.id, subject.strategy, subject.astray, subject.unprobed});
-  }
-  return planned;
+  const Job& job = jobs_.at(id);
+  MCCS_CHECK(!job.is_fixed);
+  solving.AddToPlace(id, job);
+  moved_ = solving.Run();
+  return solving.Take(Which::kAll).front();
 }
 
 }  // namespace mccs

@@ -4,21 +4,22 @@
 // Flows that are well placed keep path and port (placement.h). New ones are taken round robin over
 // the tenants, in the order of their names.
 //
-// OWNER: the policy at work. THREAD: one.
+// What it finds follows from the communicators that it has, as they run now, and from nothing else:
+// neither from the order in which they came nor from what it found before. So it can be kept, and
+// told only of those that have changed.
+//
+// OWNER: whoever runs policies. THREAD: one.
 #ifndef MCCS_CONTROLLER_POLICY_FLOW_PLANNER_H_
 #define MCCS_CONTROLLER_POLICY_FLOW_PLANNER_H_
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "controller/cluster_view.h"
+#include "controller/policy/allowed_paths.h"
 #include "controller/policy/fabric.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/placement.h"
@@ -35,17 +36,20 @@ struct FlowOptions {
 
 class FlowPlanner {
  public:
-  // LIFETIME: all outlive it. `taken` has the ports of whatever is told to it.
+  // LIFETIME: all outlive it. `taken` has the ports that all communicators have now, whenever this
+  // is asked, and is left as it was.
   FlowPlanner(const Fabrics* fabrics, SourcePorts* taken) : fabrics_(fabrics), taken_(taken) {}
 
-  // A communicator that runs `strategy` whatever this does; its ports are taken already.
+  // A communicator that runs `strategy` whatever this does.
   void AddFixed(const CommunicatorView& communicator, const strategy::Strategy& strategy);
 
-  // One whose lanes are to be placed. `frame` is its strategy to be, without ports. The ports that
-  // it has now are taken already; Solve() gives back those that it does not keep.
+  // One whose lanes are to be placed. `frame` is its strategy to be, without ports.
   // kNotFound, kFailedPrecondition: it cannot be; the text says why, and it counts as fixed.
   absl::Status Add(const CommunicatorView& communicator, strategy::Strategy frame,
                    const FlowOptions& options);
+
+  // REQUIRES: it was added. Adding it again replaces it, too.
+  void Remove(CommId id) { jobs_.erase(id); }
 
   struct Planned {
     CommId id;
@@ -55,67 +59,51 @@ class FlowPlanner {
     int astray = 0;
     int unprobed = 0;  // lanes that have no path, for no probe has told of any port of theirs
   };
-  // The strategies of all that were added, and in later calls of those among them whose lanes have
-  // moved since the call before, in the order of Add.
-  std::vector<Planned> Solve();
+  enum class Which { kAll, kChanged };
+  // By id, the strategies of all that are to be placed, or of those that get another one than they
+  // run.
+  std::vector<Planned> Solve(Which which = Which::kAll);
+  // The strategy of one of them if all others run what they run.
+  Planned SolveOne(CommId id);
 
-  // Flows that had a path and have been given another one, in all calls.
+  // Flows that had a path and were given another one by the last call.
   size_t moved() const { return moved_; }
 
  private:
+  class Solving;
+
   struct Lane {
-    int subject = -1;  // whose strategy it is part of; −1: fixed
-    Flow flow;
+    Flow flow;  // with the port that it has now
     SourcePorts::Ends ends = {};
-    std::optional<PathIndex> port_path = {};  // over which flow.source_port leads
-    bool held = false;                        // that port is taken for it
+    std::optional<PathIndex> port_path = {};  // over which that port leads
+    bool may_stay = false;                    // it is known and within the limits
   };
-  // Flows over one fabric. lanes[i] is placed[i].
-  struct Group {
-    Fabric* fabric = nullptr;
-    std::vector<PlacedFlow> placed;
-    std::vector<Lane> lanes;
-    size_t ordered = 0;  // so many have their place in the order
-  };
-  // What distinguishes the paths that flows between the same switches may take.
-  using Limits = std::tuple<std::vector<std::string>, uint16_t, uint16_t>;
-  struct Subject {
-    CommId id;
-    std::string tenant;
-    strategy::Strategy strategy;
-    SourcePortRange ports;
-    int limits = 0;  // number of its Limits
-    int astray = 0;
-    int unprobed = 0;
-    bool changed = true;
-  };
-  // Ends are switches, or NICs where these differ in the ports that are known (`probe`).
-  using AllowedKey = std::tuple<Fabric*, int32_t, int32_t, int>;
-
-  // Paths that such flows may take.
-  struct Allowed {
-    std::unique_ptr<std::vector<PathIndex>> paths;  // null: all
-    bool any_port = true;                           // some port is known to lead over one of them
+  struct Job {
+    Fabric* fabric = nullptr;         // null: it has no flows
+    std::vector<PlacedFlow> running;  // as it runs; all are fixed
+    bool is_fixed = true;
+    // Of those that are not, by lane:
+    std::vector<Lane> lanes = {};
+    std::vector<PlacedFlow> flows = {};
+    std::string tenant = {};
+    strategy::Strategy frame = {};  // with the ports that it has now
+    SourcePortRange ports = {};
+    bool same_frame = false;                    // it differs from what it runs in nothing
+    std::vector<SourcePorts::Port> loose = {};  // that it has now, and no lane may keep
   };
 
-  Group& GroupOf(Fabric* fabric);
+  std::vector<PlacedFlow> FixedFlows(const CommunicatorView& communicator,
+                                     const strategy::Strategy& strategy, Fabric** fabric) const;
   // Whether links lead from end to end, and which port takes which path is known.
   absl::Status CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const;
-  // Of the last subject.
-  void AddLane(const CommunicatorView& communicator, const Flow& flow, const FlowOptions& options,
-               Group* group);
-  const Allowed& AllowedPaths(Fabric* fabric, const Flow& flow, const FlowOptions& options,
-                              const Subject& subject);
-  void OrderNew(Group* group);
-  void KeepPorts(Group* group);
-  void ChoosePorts(Group* group);
+  void AddLane(const CommunicatorView& communicator, const Flow& flow, int limits, bool last,
+               Job* job);
+  void FindLoosePorts(const CommunicatorView& communicator, Job* job);
 
   const Fabrics* const fabrics_;
   SourcePorts* const taken_;
-  std::vector<Group> groups_;
-  std::vector<Subject> subjects_;
-  std::map<Limits, int> limits_;
-  absl::flat_hash_map<AllowedKey, Allowed> allowed_;
+  AllowedPaths allowed_;
+  std::map<CommId, Job> jobs_;
   size_t moved_ = 0;
 };
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
-
 namespace mccs {
 namespace {
 
@@ -144,25 +141,25 @@ class Placing {
   // once: on any path that has no link in common with its own a flow has at least the path's
   // surplus, the sum of load − capacity, and its own demand on each link.
   struct Ways {
-    const FabricPaths* fabric;
-    bool disjoint;  // no two paths have a link in common
+    const FabricPaths* fabric = nullptr;  // null: of no flow that might move
     double least_surplus = 0;
   };
 
+  static bool MayMove(const PlacedFlow& flow) { return !flow.fixed && flow.paths.size() > 1; }
+
   void FindWays() {
-    absl::flat_hash_map<const FabricPaths*, int32_t> numbers;
     for (const PlacedFlow& flow : flows_) {
+      if (!MayMove(flow)) continue;
       const FabricPaths* fabric = flow.paths.fabric();
-      const auto [entry, is_new] = numbers.try_emplace(fabric, static_cast<int32_t>(ways_.size()));
-      ways_of_.push_back(entry->second);
-      if (!is_new) continue;
-      const absl::flat_hash_set<ArcId> distinct(fabric->arcs.begin(), fabric->arcs.end());
-      ways_.push_back({fabric, distinct.size() == fabric->arcs.size()});
+      const auto number = static_cast<size_t>(fabric->number);
+      if (number >= ways_.size()) ways_.resize(number + 1);
+      ways_[number].fabric = fabric;
     }
   }
 
   void FindSurplus() {
     for (Ways& ways : ways_) {
+      if (ways.fabric == nullptr) continue;
       ways.least_surplus = std::numeric_limits<double>::infinity();
       auto arc = ways.fabric->arcs.begin();
       for (int32_t p = 0; p < ways.fabric->count; ++p) {
@@ -179,13 +176,13 @@ class Placing {
     FindSurplus();
     for (size_t f = 0; f < flows_.size(); ++f) {
       PlacedFlow& flow = flows_[f];
-      if (flow.fixed || flow.paths.size() == 1) continue;
+      if (!MayMove(flow)) continue;
       const double worth = kWorthMoving * demand_[f];
       const double now = ExcessNow(flow);
       if (now <= worth) continue;
-      const Ways& ways = ways_[ways_of_[f]];
+      const Ways& ways = ways_[flow.paths.fabric()->number];
       const double elsewhere = ways.least_surplus + demand_[f] * ways.fabric->hops;
-      if (ways.disjoint && elsewhere >= now - worth) continue;
+      if (ways.fabric->disjoint && elsewhere >= now - worth) continue;
       Load(f, -1);
       const auto [path, cost] = Best(f);
       if (cost.excess < now - worth &&
@@ -200,10 +197,9 @@ class Placing {
 
   const std::span<const double> capacity_;
   const std::span<PlacedFlow> flows_;
-  std::vector<double> demand_;    // by flow
-  std::vector<int32_t> ways_of_;  // by flow: its place in ways_
-  std::vector<Ways> ways_;
-  std::vector<double> load_;  // by arc; NICs are on all paths of a flow and do not count
+  std::vector<double> demand_;  // by flow
+  std::vector<Ways> ways_;      // by number
+  std::vector<double> load_;    // by arc; NICs are on all paths of a flow and do not count
 };
 
 }  // namespace

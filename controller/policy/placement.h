@@ -26,7 +26,7 @@
 namespace mccs {
 
 struct PlacedFlow {
-  PathSet paths;  // not empty
+  PathSet paths;  // not empty; of the same EcmpPaths as those of all others
   // Those that it may take, ascending, at least one; null: all. Outlives the call.
   const std::vector<PathIndex>* allowed = nullptr;
   std::optional<PathIndex> path;  // where it is; nothing: not known, or not placed yet

@@ -1,5 +1,7 @@
 #include "controller/policy/source_ports.h"
 
+#include "base/check.h"
+
 namespace mccs {
 namespace {
 
@@ -14,10 +16,12 @@ uint64_t Key(const SourcePorts::Ends& ends, uint16_t port) {
   return uint64_t{ends.from.value()} << 40 | uint64_t{ends.to.value()} << 16 | port;
 }
 
-void CountOne(absl::flat_hash_map<uint64_t, int>* counts, uint64_t key, int by) {
+// Returns how many there are now.
+int CountOne(absl::flat_hash_map<uint64_t, int>* counts, uint64_t key, int by) {
   const auto entry = counts->try_emplace(key, 0).first;
-  entry->second += by;
-  if (entry->second == 0) counts->erase(entry);
+  const int count = entry->second += by;
+  if (count == 0) counts->erase(entry);
+  return count;
 }
 
 }  // namespace
@@ -38,22 +42,54 @@ void SourcePorts::Count(uint16_t port, const Ends& ends, int by) {
   if (was_free) ++used_[port / kBlock];
   if (anywhere_[port] == 0) --used_[port / kBlock];
   CountOne(&from_host_, Key(ends.from, port), by);
-  CountOne(&between_, Key(ends, port), by);
+  const int between = CountOne(&between_, Key(ends, port), by);
+  if (by > 0 && between == 2) ++shared_;
+  if (by < 0 && between == 1) --shared_;
+  if (in_trial_) trial_.push_back({{ends, port}, by});
 }
 
-void SourcePorts::Count(const CommunicatorView& communicator, int by) {
-  const int hosts = static_cast<int>(communicator.hosts.size());
-  const auto count = [&](int from, int to, uint32_t port) {
-    if (port == 0 || from < 0 || from >= hosts || to < 0 || to >= hosts) return;
-    Count(static_cast<uint16_t>(port), Between(communicator.hosts[from], communicator.hosts[to]),
-          by);
+std::vector<SourcePorts::Port> SourcePorts::PortsOf(const CommunicatorView& communicator) {
+  std::vector<HostNumber> hosts;
+  for (const std::string& host : communicator.hosts) hosts.push_back(Number(host));
+  const int count = static_cast<int>(hosts.size());
+  std::vector<Port> ports;
+  const auto add = [&](int from, int to, uint32_t port) {
+    if (port == 0 || from < 0 || from >= count || to < 0 || to >= count) return;
+    ports.push_back({{hosts[from], hosts[to]}, static_cast<uint16_t>(port)});
   };
   for (const strategy::ChannelStrategy& channel : communicator.strategy.channels()) {
     for (int i = 0; i < channel.source_ports_size() && i < channel.ring_size(); ++i)
-      count(channel.ring(i), channel.ring((i + 1) % channel.ring_size()), channel.source_ports(i));
+      add(channel.ring(i), channel.ring((i + 1) % channel.ring_size()), channel.source_ports(i));
     for (const strategy::LanePort& lane : channel.other_lanes())
-      count(lane.from(), lane.to(), lane.source_port());
+      add(lane.from(), lane.to(), lane.source_port());
   }
+  return ports;
+}
+
+void SourcePorts::TakeAll(std::span<const Port> ports) {
+  for (const Port& each : ports) Count(each.port, each.ends, 1);
+}
+
+void SourcePorts::GiveBack(std::span<const Port> ports) {
+  for (const Port& each : ports) Count(each.port, each.ends, -1);
+}
+
+bool SourcePorts::IsShared(uint16_t port, const Ends& ends) const {
+  if (shared_ == 0) return false;
+  const auto found = between_.find(Key(ends, port));
+  return found != between_.end() && found->second > 1;
+}
+
+void SourcePorts::BeginTrial() {
+  MCCS_CHECK(!in_trial_);
+  in_trial_ = true;
+}
+
+void SourcePorts::UndoTrial() {
+  in_trial_ = false;
+  for (auto it = trial_.rbegin(); it != trial_.rend(); ++it)
+    Count(it->first.port, it->first.ends, -it->second);
+  trial_.clear();
 }
 
 bool SourcePorts::TakeBetween(uint16_t port, const Ends& ends) {

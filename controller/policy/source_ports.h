@@ -2,9 +2,12 @@
 #ifndef MCCS_CONTROLLER_POLICY_SOURCE_PORTS_H_
 #define MCCS_CONTROLLER_POLICY_SOURCE_PORTS_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,14 +33,34 @@ class SourcePorts {
   // Two hosts that a lane leads from and to.
   struct Ends {
     HostNumber from, to;
+
+    friend auto operator<=>(const Ends&, const Ends&) = default;
   };
   Ends Between(const std::string& from, const std::string& to);
 
-  // Takes all ports of `communicator`'s strategy, or gives them back. REQUIRES of the latter:
-  // taken.
-  void TakeAll(const CommunicatorView& communicator) { Count(communicator, 1); }
-  void GiveBack(const CommunicatorView& communicator) { Count(communicator, -1); }
+  // The port of a lane.
+  struct Port {
+    Ends ends;
+    uint16_t port = 0;
+
+    friend auto operator<=>(const Port&, const Port&) = default;
+  };
+  // All that `communicator`'s strategy has, channel by channel.
+  std::vector<Port> PortsOf(const CommunicatorView& communicator);
+
+  // Takes all of them, or gives them back. REQUIRES of giving back: taken.
+  void TakeAll(std::span<const Port> ports);
+  void TakeAll(const CommunicatorView& communicator) { TakeAll(PortsOf(communicator)); }
+  void GiveBack(std::span<const Port> ports);
+  void GiveBack(const CommunicatorView& communicator) { GiveBack(PortsOf(communicator)); }
   void GiveBack(uint16_t port, const Ends& ends) { Count(port, ends, -1); }
+
+  // Whether several lanes have it.
+  bool IsShared(uint16_t port, const Ends& ends) const;
+
+  // What is taken and given back from here on is undone by UndoTrial. REQUIRES: no trial yet.
+  void BeginTrial();
+  void UndoTrial();
 
   // Takes `port` unless a lane between the same two hosts has it.
   bool TakeBetween(uint16_t port, const Ends& ends);
@@ -60,7 +83,6 @@ class SourcePorts {
   HostNumber Number(const std::string& host);
   // Whether enough ports of `range` are left that no lane has.
   bool EnoughFree(const PortRange& range) const;
-  void Count(const CommunicatorView& communicator, int by);
   void Count(uint16_t port, const Ends& ends, int by);
 
   absl::flat_hash_map<std::string, HostNumber> numbers_;
@@ -71,6 +93,9 @@ class SourcePorts {
   std::vector<uint32_t> used_ = std::vector<uint32_t>((1 << 16) / kBlock);
   Counts from_host_;
   Counts between_;
+  int shared_ = 0;  // of between_, those that several lanes have
+  bool in_trial_ = false;
+  std::vector<std::pair<Port, int>> trial_;  // what was counted in it
 };
 
 }  // namespace mccs

@@ -30,4 +30,19 @@ strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vect
   return frame;
 }
 
+bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
+  if (a.channels_size() != b.channels_size()) return false;
+  for (strategy::Strategy* each : {&a, &b}) {
+    each->clear_epoch();
+    each->clear_origin();
+    for (strategy::ChannelStrategy& channel : *each->mutable_channels()) {
+      const auto& ports = channel.source_ports();
+      const bool none = std::all_of(ports.begin(), ports.end(), [](uint32_t p) { return p == 0; });
+      if (none) channel.clear_source_ports();
+    }
+  }
+  // No maps: equal messages have equal bytes.
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
 }  // namespace mccs

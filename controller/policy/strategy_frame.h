@@ -19,6 +19,9 @@ strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vect
                            std::span<const FabricHost* const> hosts, const std::string& origin,
                            int channels_per_nic = 1);
 
+// Whether the two differ in epoch and origin alone. Source ports that are all 0 are none.
+bool SameButForItsName(strategy::Strategy a, strategy::Strategy b);
+
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_POLICY_STRATEGY_FRAME_H_

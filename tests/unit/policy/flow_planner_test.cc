@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "controller/policy/ring_order.h"
@@ -208,6 +212,104 @@ TEST(FlowPlanner, WhereNoPathIsKnownTheReasonIsTold) {
   view = ViewOf(probed);
   AddCommunicator(&view, 1, "a", {"h0", "h2"});
   EXPECT_THAT(add(view), HasSubstr("by probing"));
+}
+
+// Text of all that was planned.
+std::string TextOf(const std::vector<FlowPlanner::Planned>& planned) {
+  std::string text;
+  for (const auto& [id, strategy, astray, unprobed] : planned) {
+    absl::StrAppend(&text, FormatCommId(id), " ", astray, " ", unprobed, "\n",
+                    strategy.DebugString());
+  }
+  return text;
+}
+
+// A planner that is told of what changes alone, beside one that is made for each question.
+class KeptAndNew {
+ public:
+  explicit KeptAndNew(ClusterView view) : view_(std::move(view)), fabrics_(view_) {}
+
+  ClusterView& view() { return view_; }
+
+  void Put(const CommunicatorView& job) {
+    Remove(job.id);
+    view_.communicators.push_back(job);
+    std::sort(view_.communicators.begin(), view_.communicators.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    taken_.TakeAll(job);
+    Add(job, &kept_);
+  }
+  void Remove(CommId id) {
+    std::erase_if(view_.communicators, [&](const CommunicatorView& each) {
+      if (each.id != id) return false;
+      taken_.GiveBack(each);
+      kept_.Remove(id);
+      return true;
+    });
+  }
+
+  // What both find is the same. `only`: if all others run what they run.
+  std::vector<FlowPlanner::Planned> Solve(const CommId* only) {
+    SourcePorts taken;
+    for (const CommunicatorView& each : view_.communicators) taken.TakeAll(each);
+    FlowPlanner anew(&fabrics_, &taken);
+    for (const CommunicatorView& each : view_.communicators) {
+      if (only == nullptr || each.id == *only) {
+        Add(each, &anew);
+      } else {
+        anew.AddFixed(each, each.strategy);
+      }
+    }
+    const auto found = only == nullptr ? kept_.Solve() : std::vector{kept_.SolveOne(*only)};
+    EXPECT_EQ(TextOf(found), TextOf(anew.Solve()));
+    EXPECT_EQ(kept_.moved(), anew.moved());
+    return found;
+  }
+
+ private:
+  void Add(const CommunicatorView& job, FlowPlanner* planner) {
+    const absl::Status status = planner->Add(
+        job, FrameOf(job, LocalityRingOrder(view_, job), HostsOf(fabrics_, job), "test"), {});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  ClusterView view_;
+  const Fabrics fabrics_;
+  SourcePorts taken_;
+  FlowPlanner kept_{&fabrics_, &taken_};
+};
+
+TEST(FlowPlanner, OneThatIsKeptFindsWhatANewOneFinds) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    std::mt19937 random(seed);
+    KeptAndNew planners(ViewOf(RoutedLeafSpine({.racks = 4,
+                                                .hosts_per_rack = 3,
+                                                .nics_per_host = 2,
+                                                .spines = 1 + static_cast<int>(random() % 4)})));
+    for (int step = 0; step < 60; ++step) {
+      auto& jobs = planners.view().communicators;
+      if (!jobs.empty() && random() % 3 == 0) {
+        planners.Remove(jobs[random() % jobs.size()].id);
+      } else {
+        ClusterView one;
+        std::set<std::string> hosts;
+        while (hosts.size() < 1 + random() % 5) hosts.insert(absl::StrCat("h", random() % 12));
+        AddCommunicator(&one, 1 + random() % 1000, absl::StrCat("t", random() % 3),
+                        {hosts.begin(), hosts.end()}, {0, 1});
+        planners.Put(one.communicators[0]);
+      }
+      if (jobs.empty()) continue;
+      const CommId any = jobs[random() % jobs.size()].id;
+      for (auto& planned : planners.Solve(random() % 2 == 0 ? &any : nullptr)) {
+        if (random() % 4 == 0) continue;  // It does not take it up.
+        CommunicatorView job = *std::find_if(jobs.begin(), jobs.end(),
+                                             [&](const auto& j) { return j.id == planned.id; });
+        job.strategy = std::move(planned.strategy);
+        planners.Put(job);
+      }
+    }
+  }
 }
 
 TEST(FlowPlanner, OneHostHasNoLanes) {

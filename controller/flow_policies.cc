@@ -1,0 +1,70 @@
+#include "controller/flow_policies.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/shares.h"
+#include "controller/policy/time_windows.h"
+#include "controller/run_policies.h"
+
+namespace mccs {
+namespace {
+
+constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
+                                                        kSharesName, kTimeWindowsName};
+
+}  // namespace
+
+bool PlacesFlows(std::string_view policy) {
+  return std::find(std::begin(kPoliciesThatPlaceFlows), std::end(kPoliciesThatPlaceFlows),
+                   policy) != std::end(kPoliciesThatPlaceFlows);
+}
+
+std::string OriginOf(const Object& policy) {
+  return absl::StrCat(PolicyOf(policy).policy, " by ", policy.key.name);
+}
+
+int ChannelsPerNic(const PolicyParameters& parameters) {
+  return static_cast<int>(parameters.channels_per_nic.value_or(1));
+}
+
+std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
+  std::vector<Reservation> reservations;
+  for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
+    const PolicySpec& policy = PolicyOf(*object);
+    const bool reserves = policy.policy == kPriorityFlowName || policy.policy == kTimeWindowsName;
+    if (!reserves || !IsActedOn(policy)) continue;
+    reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
+  }
+  return reservations;
+}
+
+FairFlowOptions FairFlowOptionsOf(const Object& policy, const std::string& tenant,
+                                  std::span<const Reservation> reservations) {
+  const PolicyParameters& parameters = PolicyOf(policy).parameters;
+  FairFlowOptions options;
+  if (parameters.source_ports)
+    options.flows.ports = {parameters.source_ports->first, parameters.source_ports->last};
+  options.flows.avoid_links = parameters.avoid_links;
+  options.flows = UnderReservations(std::move(options.flows), tenant, reservations);
+  options.order = parameters.order;
+  options.origin = OriginOf(policy);
+  options.channels_per_nic = ChannelsPerNic(parameters);
+  return options;
+}
+
+strategy::Strategy StrategyOf(FlowPlanner::Planned planned) {
+  if (planned.astray > 0) {
+    absl::StrAppend(planned.strategy.mutable_origin(), ", but for ", planned.astray,
+                    " lanes for whose paths there is no free port");
+  }
+  if (planned.unprobed > 0) {
+    absl::StrAppend(planned.strategy.mutable_origin(), ", when the paths of ", planned.unprobed,
+                    " lanes were still to be probed");
+  }
+  return std::move(planned.strategy);
+}
+
+}  // namespace mccs

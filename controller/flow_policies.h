@@ -1,0 +1,40 @@
+// How the Policies that place flows have them placed: what the planner is told of a communicator,
+// and what becomes of its answer. Pure.
+#ifndef MCCS_CONTROLLER_FLOW_POLICIES_H_
+#define MCCS_CONTROLLER_FLOW_POLICIES_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/cluster_view.h"
+#include "controller/objects/object_set.h"
+#include "controller/policy/fair_flow.h"
+#include "controller/policy/flow_planner.h"
+#include "controller/policy/priority_flow.h"
+
+namespace mccs {
+
+// Whether a policy of this name places flows on paths.
+bool PlacesFlows(std::string_view policy);
+
+// "fair_flow by NAME".
+std::string OriginOf(const Object& policy);
+
+// Rings have so many channels for each NIC.
+int ChannelsPerNic(const PolicyParameters& parameters);
+
+// Of all Policies in force.
+std::vector<Reservation> ReservationsOf(const ObjectSet& objects);
+
+// For a communicator of Tenant `tenant` under `policy`, which places flows.
+FairFlowOptions FairFlowOptionsOf(const Object& policy, const std::string& tenant,
+                                  std::span<const Reservation> reservations);
+
+// Its origin says what could not be had.
+strategy::Strategy StrategyOf(FlowPlanner::Planned planned);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_FLOW_POLICIES_H_

@@ -1,0 +1,49 @@
+// Which of the equal-cost paths flows may take under what their policy says, worked out once for
+// all flows between the same ends.
+//
+// OWNER: FlowPlanner. THREAD: one.
+#ifndef MCCS_CONTROLLER_POLICY_ALLOWED_PATHS_H_
+#define MCCS_CONTROLLER_POLICY_ALLOWED_PATHS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "controller/policy/fabric.h"
+#include "controller/policy/flow.h"
+
+namespace mccs {
+
+class AllowedPaths {
+ public:
+  struct Limits {
+    std::vector<std::string> avoid_links;  // ascending
+    SourcePortRange ports;
+  };
+  struct Allowed {
+    std::unique_ptr<const std::vector<PathIndex>> paths;  // null: all
+    bool any_port = true;  // some port is known to lead over one of them
+  };
+
+  // For Of: the same for the same limits.
+  int NumberOf(const Limits& limits);
+  // LIFETIME: what is returned lives as long as this.
+  const Allowed& Of(Fabric* fabric, const Flow& flow, int limits);
+
+ private:
+  using LimitsKey = std::tuple<std::vector<std::string>, uint16_t, uint16_t>;
+  // Ends are switches, or NICs where these differ in the ports that are known (`probe`).
+  using AllowedKey = std::tuple<Fabric*, int32_t, int32_t, int>;
+
+  std::map<LimitsKey, int> numbers_;
+  std::vector<Limits> limits_;  // by number
+  absl::flat_hash_map<AllowedKey, std::unique_ptr<Allowed>> allowed_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_POLICY_ALLOWED_PATHS_H_
