@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
@@ -87,6 +88,7 @@ class Explaining {
     SayAlgorithms();
     SayTenant();
     for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
+    SayLinks();
     SayUnknownPaths();
     return std::move(out_);
   }
@@ -238,6 +240,14 @@ class Explaining {
       sharer->set_tenant(other.owner.name);
       sharer->set_flows(static_cast<int>(flows));
     }
+  }
+
+  void SayLinks() {
+    if (fabric_of_[at_] == nullptr || subject().hosts.size() < 2) return;
+    const int32_t mtu = fabric_of_[at_]->topology().mtu_bytes();
+    out_.set_shared_part(SharedPart(mtu));
+    Say("Links", absl::StrFormat("%.3g %% of a rate is shared as payload, in packets of %d bytes",
+                                 100 * SharedPart(mtu), mtu));
   }
 
   void SayUnknownPaths() {

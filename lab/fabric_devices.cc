@@ -64,11 +64,11 @@ std::string CableLines(const FabricPlan& plan, const std::vector<int32_t>& node_
   const auto pid_of = [&](NodeId node) { return node_pids[node.value()]; };
   for (const Cable& cable : plan.cables) {
     AppendCable(pid_of(cable.a.node), cable.a.device, pid_of(cable.b.node), cable.b.device,
-                kFabricMtu, &lines);
+                plan.topology.mtu_bytes(), &lines);
   }
   for (int32_t i = 0; i < static_cast<int32_t>(plan.topology.hosts().size()); ++i) {
     AppendCable(pid_of(plan.NodeOf(HostId(i))), kManagementDevice, pid_of(plan.management()),
-                ManagementPort(HostId(i)), kFabricMtu, &lines);
+                ManagementPort(HostId(i)), kManagementMtu, &lines);
   }
   return lines;
 }
@@ -77,7 +77,7 @@ std::string DeviceLines(const FabricPlan& plan, NodeId node) {
   std::string lines = "link set dev lo up\n";
   switch (plan.node(node).kind) {
     case FabricNode::Kind::kManagement:
-      absl::StrAppend(&lines, "link add name ", kManagementBridge, " mtu ", kFabricMtu,
+      absl::StrAppend(&lines, "link add name ", kManagementBridge, " mtu ", kManagementMtu,
                       " type bridge\n");
       for (int32_t i = 0; i < static_cast<int32_t>(plan.topology.hosts().size()); ++i) {
         absl::StrAppend(&lines, "link set dev ", ManagementPort(HostId(i)), " master ",

@@ -26,8 +26,8 @@ namespace mccs::lab {
 
 inline constexpr size_t kMaxFabricSwitches = 256;
 
-// As data centres have it; few packets, so that the emulated links and not the processors limit.
-inline constexpr int kFabricMtu = 9000;
+// Of the management network. Links have the topology's.
+inline constexpr int kManagementMtu = 9000;
 
 // A place among FabricPlan::nodes.
 using NodeId = StrongInt<struct NodeIdTag, int32_t>;

@@ -126,6 +126,7 @@ absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options) {
     parts.nics.push_back({.name = nic.name,
                           .address = nic.addresses.empty() ? "" : nic.addresses.front(),
                           .speed_bps = nic.speed_bps,
+                          .mtu_bytes = nic.mtu_bytes,
                           .has_device = !objects.empty(),
                           .near_gpus = {}});
   }

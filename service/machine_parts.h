@@ -22,6 +22,7 @@ struct MachineNic {
   std::string name;
   std::string address;      // numeric, the first; empty: none
   uint64_t speed_bps = 0;   // 0: the kernel does not say
+  int32_t mtu_bytes = 0;    // likewise
   bool has_device = false;  // it, or what it is made of, is a device of the machine
   // GPUs that no other NIC is nearer to; empty: nothing is known, or all NICs are equally near.
   std::vector<int> near_gpus;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,12 +53,27 @@ std::string NicLines(const MachineNic& nic, bool tells_nearness) {
   return text;
 }
 
+// Beside devices, what has none is the machine's own: bridges and the like.
+std::vector<MachineNic> NicsToName(const std::vector<MachineNic>& nics) {
+  std::vector<MachineNic> devices;
+  std::copy_if(nics.begin(), nics.end(), std::back_inserter(devices),
+               [](const MachineNic& nic) { return nic.has_device; });
+  return devices.empty() ? nics : devices;
+}
+
+// A Topology has one MTU for all. Nothing, if these NICs differ or the kernel does not say.
+std::string MtuLine(const std::vector<MachineNic>& nics) {
+  const int32_t mtu = nics.front().mtu_bytes;
+  const bool same = std::all_of(nics.begin(), nics.end(),
+                                [&](const MachineNic& nic) { return nic.mtu_bytes == mtu; });
+  if (!same || mtu == 0) return "";
+  return absl::StrCat("    # The NICs have an MTU of ", mtu,
+                      ": if all hosts' and switches' is the same, spec.mtu is ", mtu, ".\n");
+}
+
 }  // namespace
 
 std::string TopologyText(const HostNames& names, const MachineParts& parts) {
-  // Beside devices, what has none is the machine's own: bridges and the like.
-  const bool devices = std::any_of(parts.nics.begin(), parts.nics.end(),
-                                   [](const MachineNic& nic) { return nic.has_device; });
   std::string text =
       "# This host as hwloc and the kernel see it, for spec.hosts of a kind: Topology. What stands "
       "in\n# capitals cannot be seen from here; racks, switches and links between them have to be "
@@ -76,14 +92,14 @@ std::string TopologyText(const HostNames& names, const MachineParts& parts) {
                     "    # Which NIC is near which GPU cannot be told: all are equally near, "
                     "or a NIC is no PCI device.\n");
   }
-  absl::StrAppend(&text, "    nics:\n");
+  const std::vector<MachineNic> named = NicsToName(parts.nics);
+  absl::StrAppend(&text, MtuLine(named), "    nics:\n");
+  for (const MachineNic& nic : named) absl::StrAppend(&text, NicLines(nic, parts.tells_nearness));
+  if (named.size() == parts.nics.size()) return text;
   for (const MachineNic& nic : parts.nics) {
-    if (nic.has_device || !devices) {
-      absl::StrAppend(&text, NicLines(nic, parts.tells_nearness));
-    } else {
-      absl::StrAppend(&text, "      # ", nic.name, " (", nic.address,
-                      ") is left out: it is no device of the machine.\n");
-    }
+    if (nic.has_device) continue;
+    absl::StrAppend(&text, "      # ", nic.name, " (", nic.address,
+                    ") is left out: it is no device of the machine.\n");
   }
   return text;
 }

@@ -41,11 +41,11 @@ std::string UsableAddress(const sockaddr* address) {
   return text;
 }
 
-uint64_t SpeedOf(const std::string& sysfs, const std::string& nic) {
-  int64_t megabits = 0;  // −1, or a read error, where the driver does not know
-  std::ifstream file(absl::StrCat(sysfs, "/class/net/", nic, "/speed"));
-  if (!(file >> megabits) || megabits <= 0) return 0;
-  return static_cast<uint64_t>(megabits) * kBitsPerMegabit;
+// 0, where the driver does not know: it says −1, or the file cannot be read.
+int64_t FigureOf(const std::string& sysfs, const std::string& nic, const char* name) {
+  int64_t figure = 0;
+  std::ifstream file(absl::StrCat(sysfs, "/class/net/", nic, "/", name));
+  return file >> figure && figure > 0 ? figure : 0;
 }
 
 absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
@@ -60,10 +60,13 @@ absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
     auto nic = std::find_if(nics.begin(), nics.end(),
                             [&](const NicInfo& known) { return known.name == entry->ifa_name; });
     if (nic == nics.end()) {
-      nics.push_back({.name = entry->ifa_name,
-                      .addresses = {},
-                      .speed_bps = SpeedOf(sysfs, entry->ifa_name),
-                      .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
+      nics.push_back(
+          {.name = entry->ifa_name,
+           .addresses = {},
+           .speed_bps =
+               static_cast<uint64_t>(FigureOf(sysfs, entry->ifa_name, "speed")) * kBitsPerMegabit,
+           .mtu_bytes = static_cast<int32_t>(FigureOf(sysfs, entry->ifa_name, "mtu")),
+           .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
       nic = nics.end() - 1;
     }
     nic->addresses.push_back(address);

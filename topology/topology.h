@@ -70,6 +70,10 @@ class Topology {
     SwitchId to;
   };
 
+  // Of an IP packet, without the header of the frame that carries it.
+  static constexpr int32_t kDefaultMtuBytes = 1500;
+  static constexpr int32_t kMinMtuBytes = 576, kMaxMtuBytes = 65535;
+
   explicit Topology(std::string name) : name_(std::move(name)) {}
 
   // Building. REQUIRES of all: names are new among their kind, switches and hosts being one kind;
@@ -87,9 +91,13 @@ class Topology {
   void SetNear(GpuId gpu, NicId nic);
   void SetEntry(HostId host, int32_t entry) { hosts_[host.value()].entry = entry; }
   void SetEntry(NicId nic, int32_t entry) { nics_[nic.value()].entry = entry; }
+  // REQUIRES: kMinMtuBytes to kMaxMtuBytes.
+  void SetMtu(int32_t bytes) { mtu_bytes_ = bytes; }
   void SetSourcePorts(SourcePortMapping mapping) { source_ports_ = std::move(mapping); }
 
   const std::string& name() const { return name_; }
+  // The largest packet that all NICs and links take.
+  int32_t mtu_bytes() const { return mtu_bytes_; }
   const SourcePortMapping& source_ports() const { return source_ports_; }
 
   std::span<const Pod> pods() const { return pods_; }
@@ -144,6 +152,7 @@ class Topology {
   std::string EndName(LinkId link, bool end_b) const;
 
   std::string name_;
+  int32_t mtu_bytes_ = kDefaultMtuBytes;
   SourcePortMapping source_ports_;
   std::vector<Pod> pods_;
   std::vector<Rack> racks_;

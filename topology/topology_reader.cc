@@ -21,6 +21,7 @@ class SpecReader {
       : spec_(std::move(spec)), topology_(std::move(name)) {}
 
   Topology Read() {
+    ReadMtu();
     ReadPods();
     ReadRacks();
     ReadSwitches();
@@ -32,6 +33,17 @@ class SpecReader {
   }
 
  private:
+  void ReadMtu() {
+    int32_t bytes = Topology::kDefaultMtuBytes;
+    spec_.Field("mtu", &bytes);
+    if (bytes < Topology::kMinMtuBytes || bytes > Topology::kMaxMtuBytes) {
+      spec_.Refuse("mtu", absl::StrCat("an MTU is ", Topology::kMinMtuBytes, " to ",
+                                       Topology::kMaxMtuBytes, " bytes, not ", bytes));
+    } else {
+      topology_.SetMtu(bytes);
+    }
+  }
+
   void ReadPods() {
     std::vector<std::string> names;
     spec_.Field("pods", &names);

@@ -5,6 +5,7 @@
 //   metadata:
 //     name: testbed
 //   spec:
+//     mtu: 9000                        # optional; bytes of the largest packet, [1500]
 //     pods: [p0]                       # optional
 //     racks:
 //       - name: r0

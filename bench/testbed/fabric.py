@@ -63,10 +63,12 @@ class Fabric:
     def communicators(self):
         return json.loads(self.control("get", "communicators", "-o", "json"))["communicators"]
 
+    def explained(self, communicator, seconds):
+        """What `mccsctl explain` says of it, measured over so many seconds."""
+        return json.loads(self.control("explain", "communicator", communicator, "--interval", seconds, "-o", "json"))
+
     def flows(self, communicator, seconds):
-        """What `mccsctl explain` says of them, measured over so many seconds."""
-        return json.loads(self.control("explain", "communicator", communicator, "--interval", seconds,
-                                       "-o", "json"))["flows"]
+        return self.explained(communicator, seconds)["flows"]
 
     def command(self, hosts, ranks_per_host, op, size, iterations, warmup=0, gpu=None, tenant="a"):
         """collective_perf as one job of a tenant of the lab, for Popen or call."""

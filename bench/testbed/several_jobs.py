@@ -21,10 +21,6 @@ SETUPS = {
 PAPER = {"S1": (8.56, 8.56), "S2": (6.58, 8.35), "S3": (9.36, 9.36), "S4": (4.06, 7.90)}
 
 
-# Of a link's rate, what the controller's flow model takes for payload; the lab's large frames carry more.
-MODEL_PAYLOAD = 0.94
-
-
 def finer(policy):
     """With two flows for each NIC: as many as there are spines, so that each job can be on both."""
     return {**policy, "parameters": {**policy.get("parameters", {}), "channels_per_nic": 2}}
@@ -32,15 +28,16 @@ def finer(policy):
 
 def optimum(fabric, communicator, ranks):
     """busbw in MB/s that the job would have by the flow model: max-min fair shares of the links' whole rates."""
+    explained = fabric.explained(communicator, 0.2)
     of_channels = {}
-    for flow in fabric.flows(communicator, 0.2):
+    for flow in explained["flows"]:
         if flow["in_ring"]:
             of_channels.setdefault(flow["channel"], []).append(flow["expected_bps"])
     if not of_channels:
         return math.nan
     hosts = max(map(len, of_channels.values()))
-    payload = sum(map(min, of_channels.values())) / MODEL_PAYLOAD / 8 / 1e6
-    return payload * hosts / (hosts - 1) * (ranks - 1) / ranks
+    rate = sum(map(min, of_channels.values())) / explained["shared_part"] / 8 / 1e6
+    return rate * hosts / (hosts - 1) * (ranks - 1) / ranks
 
 
 def measure(fabric, jobs, policy, seconds):

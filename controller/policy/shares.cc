@@ -13,9 +13,12 @@
 #include "base/units.h"
 #include "controller/policy/flow.h"
 #include "topology/guarantees.h"
+#include "topology/payload_part.h"
 
 namespace mccs {
 namespace {
+
+constexpr double kFreePart = 0.015;  // of the payload; 20 ms of a full link's are gone in 1.3 s
 
 // All flows over one fabric.
 struct Traffic {
@@ -40,7 +43,8 @@ class Finding {
       Traffic& traffic = traffic_[fabric];
       Entitle(&traffic);
       std::vector<double> capacity(fabric->capacity_bps().begin(), fabric->capacity_bps().end());
-      for (double& each : capacity) each *= kPayloadPart;
+      const double part = SharedPart(fabric->topology().mtu_bytes());
+      for (double& each : capacity) each *= part;
       KeepGuaranteesWithin(fabric, capacity, &traffic);
       Share(capacity, traffic);
     }
@@ -143,6 +147,8 @@ class Finding {
 };
 
 }  // namespace
+
+double SharedPart(int32_t mtu_bytes) { return (1 - kFreePart) * PayloadPart(mtu_bytes); }
 
 SharesOfAll FindShares(const ClusterView& view, const Fabrics& fabrics) {
   return Finding(view, fabrics).Run();

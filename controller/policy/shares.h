@@ -3,7 +3,7 @@
 //
 // What a Tenant's figures mean: all that its ring lanes of one host send out of one NIC together.
 // It weighs its weight there, has its guarantee, and does not get more than its cap; each of the
-// lanes has an even part. Rates count payload; links carry kPayloadPart of their capacity as such.
+// lanes has an even part. Rates count payload: of a link they share SharedPart.
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -24,9 +24,13 @@ namespace mccs {
 
 inline constexpr char kSharesName[] = "shares";
 
-// Of each byte on the wire: 1448 bytes of data in an Ethernet frame of 1514, less the headers of
-// slices and acknowledgements.
-inline constexpr double kPayloadPart = 0.94;
+// Of a link's rate, with packets of up to `mtu_bytes`: what is payload (topology/payload_part.h),
+// less 1.5 %. Lanes keep their rates over time, not at each moment (service/pacing/token_bucket.h):
+// what was saved in a pause leaves at once, and queues up where others' does. A queue goes as fast
+// as the link has something free. With none it stands, overflows, and who loses packets falls
+// behind.
+// REQUIRES: a Topology's MTU.
+double SharedPart(int32_t mtu_bytes);
 
 // What one flow of the view gets if all send as much as they can.
 struct FlowShare {

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "controller/policy/shares.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
 
@@ -98,7 +99,10 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
   const control::ExplainedFlow shared = explanation.flows(0);
   EXPECT_THAT(shared.links(),
               ElementsAre("h0/nic0-leaf0", "leaf0-spine0", "leaf1-spine0", "h2/nic0-leaf1"));
-  EXPECT_NEAR(shared.expected_bps(), 4.7e9, 1e6);
+  EXPECT_NEAR(shared.expected_bps(), SharedPart(1500) * 5e9, 1e3);
+  EXPECT_EQ(explanation.shared_part(), SharedPart(1500));
+  EXPECT_EQ(WhyOf(explanation)["Links"],
+            "94 % of a rate is shared as payload, in packets of 1500 bytes");
   EXPECT_THAT(shared.limit(), testing::AnyOf("leaf0 → spine0", "spine0 → leaf1"));
   ASSERT_EQ(shared.with_size(), 1);
   EXPECT_EQ(shared.with(0).communicator(), "0000000000000008");
@@ -109,7 +113,7 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
 
   Report(8, "h1", 0, 2, 61160);  // the other spine
   explanation = Ask(kFirst, kTopology);
-  EXPECT_NEAR(explanation.flows(0).expected_bps(), 9.4e9, 1e6);
+  EXPECT_NEAR(explanation.flows(0).expected_bps(), SharedPart(1500) * 10e9, 1e3);
   EXPECT_EQ(explanation.flows(0).with_size(), 0);
 }
 

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/units.h"
 #include "controller/pace_book.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
@@ -49,7 +51,7 @@ TEST_F(PacesTest, WhoIsUnderSharesGetsRatesByWeight) {
   EXPECT_EQ(paces[0].lanes.size(), 2u);
   const auto rate = [](double part) {
     return Field(&PlannedPace::Lane::rate_bps,
-                 static_cast<uint64_t>(part * kPayloadPart * 50 * kGbps));
+                 static_cast<uint64_t>(std::round(part * SharedPart(1500) * 50 * kGbps)));
   };
   EXPECT_THAT(paces[0].lanes, Each(rate(0.75)));
   EXPECT_THAT(paces[1].lanes, Each(rate(0.25)));
@@ -70,9 +72,11 @@ TEST_F(PacesTest, AGuaranteeThatCannotBeKeptIsRefusedWithPlaceLinkAndNumbers) {
   const absl::Status refusal = CheckGuarantees(before, broken, view_);
   EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refusal.message()),
-              HasSubstr("Tenant 'b', spec.guarantee: it cannot be kept beside what runs now: "
-                        "h0/nic0 → leaf0 carries 47 Gbps of payload, but 50 Gbps of it are "
-                        "guaranteed to tenants a, b"));
+              HasSubstr(absl::StrCat(
+                  "Tenant 'b', spec.guarantee: it cannot be kept beside what runs now: h0/nic0 → "
+                  "leaf0 carries ",
+                  FormatBitRate(SharedPart(1500) * 50 * kGbps),
+                  " of payload, but 50 Gbps of it are guaranteed to tenants a, b")));
   // Nobody asks for more: not this change's fault.
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }

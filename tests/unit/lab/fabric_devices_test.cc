@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/unit/lab/small_fabric.h"
 #include "topology/linux_multipath_hash.h"
 
@@ -21,9 +23,13 @@ std::string Setting(const FabricPlan& plan, std::string_view node, const std::st
 }
 
 TEST(FabricDevices, CablesAreMadeBetweenTheirNodes) {
-  const std::string lines = CableLines(SmallFabric(), {100, 101, 102, 103, 104, 105, 106});
-  EXPECT_THAT(lines, HasSubstr("link add name nic1 mtu 9000 netns 105 type veth"
-                               " peer name p1 mtu 9000 netns 101\n"));
+  Topology topology = SmallTopology();
+  topology.SetMtu(4000);
+  const std::string lines =
+      CableLines(SmallFabric(std::move(topology)), {100, 101, 102, 103, 104, 105, 106});
+  EXPECT_THAT(lines, HasSubstr("link add name nic1 mtu 4000 netns 105 type veth"
+                               " peer name p1 mtu 4000 netns 101\n"));
+  // Another network.
   EXPECT_THAT(lines, HasSubstr("link add name mgmt mtu 9000 netns 106 type veth"
                                " peer name m1 mtu 9000 netns 100\n"));
 }

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/units.h"
 #include "tests/unit/policy/clusters.h"
 
 namespace mccs {
@@ -20,7 +23,7 @@ using testing::Field;
 using testing::IsEmpty;
 
 constexpr uint64_t kGbps = 1'000'000'000;
-constexpr double kPayload = 100 * kGbps * kPayloadPart;  // of each link
+const double kPart = SharedPart(1500), kPayload = 100 * kGbps * kPart;  // of each link
 
 // Two racks of two hosts with two NICs, two spines; every link carries 100 Gb/s.
 class SharesTest : public testing::Test {
@@ -98,10 +101,9 @@ TEST_F(SharesTest, GuaranteesThatDoNotFitAreToldWithLinkAndNumbersAndLoweredAlik
   Start("b", {"h1", "h3"}, 0).owner.guarantee_bps = 40 * kGbps;
   const SharesOfAll shares = Find();
   ASSERT_EQ(shares.broken.size(), 4u);  // up and down, there and back
-  EXPECT_EQ(
-      Describe(shares.broken[0]),
-      "leaf0 → spine0 carries 94 Gbps of payload, but 120 Gbps of it are guaranteed to tenants "
-      "a, b");
+  EXPECT_EQ(Describe(shares.broken[0]),
+            absl::StrCat("leaf0 → spine0 carries ", FormatBitRate(kPayload),
+                         " of payload, but 120 Gbps of it are guaranteed to tenants a, b"));
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload * 2 / 3)));
   EXPECT_THAT(shares.flows[1], Each(HasRate(kPayload / 3)));
 }
@@ -112,6 +114,14 @@ TEST_F(SharesTest, WhereThePathIsNotKnownTheNicsCount) {
   EXPECT_FALSE(shares.flows[0][0].on_path);
   EXPECT_EQ(shares.flows[0][0].path.size(), 2u);
   EXPECT_THAT(shares.flows[0], Each(HasRate(kPayload)));
+}
+
+TEST_F(SharesTest, LargerPacketsCarryMorePayload) {
+  auto jumbo = std::make_shared<Topology>(*view_.topologies[0]);
+  jumbo->SetMtu(9000);
+  view_.topologies[0] = jumbo;
+  Start("a", {"h0", "h2"}, 0);
+  EXPECT_THAT(Find().flows[0], Each(HasRate(100 * kGbps * SharedPart(9000))));
 }
 
 TEST_F(SharesTest, WithoutATopologyThereAreNone) {
@@ -126,8 +136,9 @@ TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
   Start("c", {"h0", "h2"}, 1);
   const auto paces = PlanPaces(view_, Find(), {true, false, false});
   ASSERT_EQ(paces.size(), 3u);
-  EXPECT_THAT(paces[0].lanes, ElementsAre(PlannedPace::Lane{0, 0, 1, 47 * kGbps},
-                                          PlannedPace::Lane{0, 1, 0, 47 * kGbps}));
+  const auto half = static_cast<uint64_t>(std::round(kPayload / 2));
+  EXPECT_THAT(paces[0].lanes,
+              ElementsAre(PlannedPace::Lane{0, 0, 1, half}, PlannedPace::Lane{0, 1, 0, half}));
   EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 15 * kGbps)));
   EXPECT_EQ(paces[1].lanes.size(), 4u);
   EXPECT_EQ(paces[1].priority, 5u);
@@ -167,7 +178,7 @@ TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
       }
     }
     for (size_t arc = 0; arc < load.size(); ++arc)
-      EXPECT_LE(load[arc], capacity[arc] * kPayloadPart * (1 + 1e-6));
+      EXPECT_LE(load[arc], capacity[arc] * kPart * (1 + 1e-6));
     for (const auto& [who, rate] : out_of_nic) {
       const TenantView& tenant = tenants[who.first];
       if (tenant.cap_bps) {

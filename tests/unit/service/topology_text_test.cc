@@ -17,9 +17,9 @@ using testing::Not;
 MachineParts TwoAndTwo() {
   MachineParts parts;
   parts.gpus = {{"0000:11:00.0"}, {"0000:21:00.0"}};
-  parts.nics = {{"eth0", "10.0.0.1", 25'000'000'000, true, {0}},
-                {"eth1", "10.0.1.1", 100'000'000, true, {1}},
-                {"docker0", "172.17.0.1", 0, false, {}}};
+  parts.nics = {{"eth0", "10.0.0.1", 25'000'000'000, 9000, true, {0}},
+                {"eth1", "10.0.1.1", 100'000'000, 9000, true, {1}},
+                {"docker0", "172.17.0.1", 0, 1500, false, {}}};
   parts.tells_nearness = true;
   return parts;
 }
@@ -52,13 +52,14 @@ TEST(TopologyText, IsReadAsPartOfATopology) {
 
 TEST(TopologyText, SaysWhatItCouldNotSee) {
   MachineParts parts;
-  parts.nics = {{"eth0", "10.0.0.1", 0, false, {}}};
+  parts.nics = {{"eth0", "10.0.0.1", 0, 0, false, {}}};
   const std::string text = TopologyText({.host = "h", .rack = "", .configured_gpus = 8}, parts);
   for (const char* said : {"rack: RACK", "capacity: SPEED", "No NVIDIA GPU is on the PCI bus",
                            "    gpus: 8\n", "switch: SWITCH"}) {
     EXPECT_THAT(text, HasSubstr(said));
   }
   EXPECT_THAT(text, Not(HasSubstr("near_gpus")));
+  EXPECT_THAT(text, Not(HasSubstr("MTU")));
   const auto faults = Paste(text).status();
   EXPECT_THAT(std::string(faults.message()), HasSubstr("SPEED"));
 }
@@ -70,6 +71,14 @@ TEST(TopologyText, NearnessThatCannotBeToldIsLeftToTheReader) {
   EXPECT_THAT(text, HasSubstr("near which GPU cannot be told"));
   EXPECT_THAT(text, HasSubstr("configuration says 8"));
   EXPECT_TRUE(Paste(absl::StrReplaceAll(text, {{"SWITCH", "leaf0"}})).ok());
+}
+
+TEST(TopologyText, AnMtuIsSaidIfAllNicsThatAreNamedHaveIt) {
+  MachineParts parts = TwoAndTwo();
+  const auto text = [&] { return TopologyText({.host = "h", .rack = "r7"}, parts); };
+  EXPECT_THAT(text(), HasSubstr("    # The NICs have an MTU of 9000: "));
+  parts.nics[1].mtu_bytes = 1500;
+  EXPECT_THAT(text(), Not(HasSubstr("MTU")));
 }
 
 TEST(TopologyText, AHostWithoutANetworkIsSaid) {

@@ -28,7 +28,7 @@ TEST(HostDiscovery, ConfigurationOverridesNameAndCountsGpus) {
   EXPECT_EQ(host->gpus[2].index, 2);
 }
 
-TEST(HostDiscovery, SpeedIsWhatTheKernelSays) {
+TEST(HostDiscovery, SpeedAndMtuAreWhatTheKernelSays) {
   const std::filesystem::path sysfs = std::filesystem::path(testing::TempDir()) / "mccs-sysfs";
   const std::filesystem::path nic = sysfs / "class/net/lo";
   std::filesystem::create_directories(nic);
@@ -36,10 +36,12 @@ TEST(HostDiscovery, SpeedIsWhatTheKernelSays) {
        {std::pair<const char*, uint64_t>{"25000\n", 25'000'000'000u},
         std::pair<const char*, uint64_t>{"-1\n", 0u}, std::pair<const char*, uint64_t>{"", 0u}}) {
     std::ofstream(nic / "speed") << text;
+    std::ofstream(nic / "mtu") << "9000\n";
     const absl::StatusOr<HostInventory> host =
         DiscoverHost({.name = "h", .gpu_count = 0, .sysfs = sysfs.string()});
     ASSERT_TRUE(host.ok()) << host.status();
     EXPECT_EQ(host->nics.back().speed_bps, bps);
+    EXPECT_EQ(host->nics.back().mtu_bytes, 9000);
   }
   std::filesystem::remove_all(sysfs);
 }

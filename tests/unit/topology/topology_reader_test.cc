@@ -7,8 +7,10 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
@@ -254,6 +256,23 @@ TEST(TopologyReader, FiguresOutOfRangeAreRefused) {
       "t.yaml:17:9: GPU 3 is near no NIC; name it in near_gpus of one, or leave near_gpus out "
       "of all\n"
       "t.yaml:20:26: there is no GPU 4; the host has 4, counted from 0");
+}
+
+TEST(TopologyReader, AnMtuIsThatOfEthernetUnlessSaid) {
+  EXPECT_EQ(Parse(kSmall)->mtu_bytes(), 1500);
+  const auto with = [](const std::string& mtu) {
+    return Parse(absl::StrReplaceAll(kSmall, {{"  pods", "  mtu: " + mtu + "\n  pods"}}));
+  };
+  for (const int32_t bytes : {576, 9000, 65535}) {
+    const auto topology = with(std::to_string(bytes));
+    ASSERT_TRUE(topology.ok()) << topology.status();
+    EXPECT_EQ(topology->mtu_bytes(), bytes);
+  }
+  for (const char* bytes : {"575", "65536", "-9000"}) {
+    EXPECT_EQ(std::string(with(bytes).status().message()),
+              absl::StrCat("t.yaml:5:8: an MTU is 576 to 65535 bytes, not ", bytes));
+  }
+  EXPECT_THAT(std::string(with("jumbo").status().message()), HasSubstr("t.yaml:5:8"));
 }
 
 TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
