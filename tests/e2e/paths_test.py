@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -70,29 +71,22 @@ class PathsLab(Lab):
         return self.start(program("tests/steady_job"), "--seconds", 3600,
                           options=("--hosts", ",".join(hosts), "--ranks-per-host", 1))
 
-    def promised(self):
-        """Of each job, from the oldest on, the ways of its flows as the controller explains them: of each the
-        switches, one after the other. Empty: that is not known of all of them."""
+    def flows(self):
+        """Of each job, from the oldest on, by its id: the flows of its ring as the controller explains them."""
         listed = json.loads(self.mccsctl("get", "communicators", "-o", "json")).get("communicators", [])
-        return [self.ways(job["id"]) for job in listed]
+        return {job["id"]: self.flows_of(job["id"]) for job in listed}
 
-    def ways(self, job):
+    def flows_of(self, job):
         explained = self.exec("controller", program("mccsctl"), "explain", "communicator", job, "--interval", "0.1",
                               "-o", "json")
         if explained.returncode != 0:  # it has ended meanwhile
             return []
-        ways = []
-        for flow in json.loads(explained.stdout).get("flows", []):
-            if not flow.get("in_ring"):
-                continue
-            links = [link.split("-") for link in flow.get("links", [])]
-            if not links:
-                return []
-            way = [links[0][1]]  # behind the NIC
-            for ends in links[1:-1]:
-                way.append(ends[1 - ends.index(way[-1])])
-            ways.append(way)
-        return ways
+        return [flow for flow in json.loads(explained.stdout).get("flows", []) if flow.get("in_ring")]
+
+    def promised(self):
+        """Of each job the ways of its flows: of each the switches, one after the other. Empty: that is not known of
+        all of them."""
+        return [ways_of(flows) for flows in self.flows().values()]
 
     def moved(self):
         """Bytes by (from, to) of each direction between switches since the lab came up."""
@@ -114,21 +108,45 @@ class PathsLab(Lab):
         return growth
 
 
+def ways_of(flows):
+    ways = []
+    for flow in flows:
+        links = [link.split("-") for link in flow.get("links", [])]
+        if not links:
+            return []
+        way = [links[0][1]]  # behind the NIC
+        for ends in links[1:-1]:
+            way.append(ends[1 - ends.index(way[-1])])
+        ways.append(way)
+    return ways
+
+
 def directions(ways):
     """(from, to) of all that they go through."""
     return {ends for way in ways for ends in zip(way, way[1:])}
 
 
+def users(said):
+    """Communicators that `mccsctl drain` names."""
+    return set(re.findall(r"^  ([0-9a-f]{16})$", said, re.MULTILINE))
+
+
 class Paths(unittest.TestCase):
+    def expect_running(self, lab, *jobs):
+        for job in jobs:
+            self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+
+    def expect_all_used(self, lab):
+        """By two jobs from rack to rack, each with a flow in either direction, and two spines: no direction of a link
+        is for two flows while another has none."""
+        self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL), f"{lab.promised()} {lab.logs()}")
+
     def expect_promises_kept(self, lab):
-        """Two jobs from rack to rack, each with a flow in either direction, and two spines."""
         with lab.job("h1", "h2") as first:
-            self.assertTrue(first.says("running", times=2), first.output + lab.logs())
+            self.expect_running(lab, first)
             with lab.job("h5", "h3") as second:
-                self.assertTrue(second.says("running", times=2), second.output + lab.logs())
-                # No direction of a link is for two flows while another has none.
-                self.assertTrue(eventually(lambda: min(lab.grown().values()) > SMALL),
-                                f"{lab.promised()} {lab.logs()}")
+                self.expect_running(lab, second)
+                self.expect_all_used(lab)
             self.expect_as_promised(lab)
 
     def expect_as_promised(self, lab):
@@ -155,12 +173,33 @@ class Paths(unittest.TestCase):
         with PathsLab(testbed(PROBE)) as lab:
             self.expect_promises_kept(lab)
 
+    def test_flows_that_run_leave_a_drained_link_and_use_it_again_after_undrain(self):
+        with PathsLab(testbed()) as lab, lab.job("h1", "h2") as first, lab.job("h5", "h3") as second:
+            self.expect_running(lab, first, second)
+            self.expect_all_used(lab)
+            over_link = {job for job, flows in lab.flows().items() if any("leaf0-spine1" in f["links"] for f in flows)}
+            self.assertEqual(users(lab.mccsctl("drain", "link", "leaf0-spine1")), over_link)
+
+            def left():
+                growth = lab.grown()
+                # What nobody can take without the one link stands still as well.
+                return all((count < SMALL) == ("spine1" in ends) for ends, count in growth.items())
+            self.assertTrue(eventually(left), f"{lab.promised()} {lab.logs()}")
+            self.assertEqual(users(lab.mccsctl("drain", "link", "leaf1-spine1")), set())
+
+            of_host = {job for job, flows in lab.flows().items() if any(f["from"] == "h5" for f in flows)}
+            self.assertEqual(len(of_host), 1)
+            self.assertEqual(users(lab.mccsctl("drain", "host", "h5")), of_host)
+            for what, name in (("host", "h5"), ("link", "leaf1-spine1"), ("link", "leaf0-spine1")):
+                lab.mccsctl("undrain", what, name)
+            self.expect_all_used(lab)
+            self.assertFalse(first.has_ended() or second.has_ended(), first.output + second.output)
+
     def test_flows_are_probed_again_when_links_are_said_to_have_changed(self):
         text = testbed(PROBE)
         with PathsLab(text) as lab, contextlib.ExitStack() as jobs:
             for hosts in (("h1", "h2"), ("h5", "h3")):
-                job = jobs.enter_context(lab.job(*hosts))
-                self.assertTrue(job.says("running", times=2), job.output + lab.logs())
+                self.expect_running(lab, jobs.enter_context(lab.job(*hosts)))
 
             def meet():
                 return min(lab.grown().values()) < SMALL
