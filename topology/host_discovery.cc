@@ -48,6 +48,24 @@ int64_t FigureOf(const std::string& sysfs, const std::string& nic, const char* n
   return file >> figure && figure > 0 ? figure : 0;
 }
 
+// Whether there is a cable, or another device, behind what the driver says of a speed: a pair of
+// virtual devices (veth) and a tunnel to a program have made theirs up. Bonds, VLANs and the like
+// have a type of their own.
+bool HasSpeed(const std::string& sysfs, const std::string& nic) {
+  const std::string folder = absl::StrCat(sysfs, "/class/net/", nic);
+  if (access(absl::StrCat(folder, "/device").c_str(), F_OK) == 0) return true;
+  std::ifstream file(folder + "/uevent");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("DEVTYPE=")) return true;
+  }
+  return false;
+}
+
+uint64_t SpeedOf(const std::string& sysfs, const std::string& nic) {
+  if (!HasSpeed(sysfs, nic)) return 0;
+  return static_cast<uint64_t>(FigureOf(sysfs, nic, "speed")) * kBitsPerMegabit;
+}
+
 absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return absl::ErrnoToStatus(errno, "cannot list network interfaces");
@@ -60,13 +78,11 @@ absl::StatusOr<std::vector<NicInfo>> DiscoverNics(const std::string& sysfs) {
     auto nic = std::find_if(nics.begin(), nics.end(),
                             [&](const NicInfo& known) { return known.name == entry->ifa_name; });
     if (nic == nics.end()) {
-      nics.push_back(
-          {.name = entry->ifa_name,
-           .addresses = {},
-           .speed_bps =
-               static_cast<uint64_t>(FigureOf(sysfs, entry->ifa_name, "speed")) * kBitsPerMegabit,
-           .mtu_bytes = static_cast<int32_t>(FigureOf(sysfs, entry->ifa_name, "mtu")),
-           .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
+      nics.push_back({.name = entry->ifa_name,
+                      .addresses = {},
+                      .speed_bps = SpeedOf(sysfs, entry->ifa_name),
+                      .mtu_bytes = static_cast<int32_t>(FigureOf(sysfs, entry->ifa_name, "mtu")),
+                      .loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0});
       nic = nics.end() - 1;
     }
     nic->addresses.push_back(address);

@@ -14,7 +14,7 @@ namespace mccs {
 struct NicInfo {
   std::string name;
   std::vector<std::string> addresses;  // numeric, IPv4 first; no link-local ones
-  uint64_t speed_bps = 0;              // 0: the kernel does not say
+  uint64_t speed_bps = 0;              // 0: the kernel does not know
   int32_t mtu_bytes = 0;               // likewise
   bool loopback = false;
 };

@@ -28,22 +28,41 @@ TEST(HostDiscovery, ConfigurationOverridesNameAndCountsGpus) {
   EXPECT_EQ(host->gpus[2].index, 2);
 }
 
-TEST(HostDiscovery, SpeedAndMtuAreWhatTheKernelSays) {
+// A /sys of the loopback device alone, which this machine has.
+class OfSysfs : public testing::Test {
+ protected:
+  OfSysfs() { std::filesystem::create_directories(nic); }
+  ~OfSysfs() override { std::filesystem::remove_all(sysfs); }
+
+  NicInfo Loopback() const {
+    const absl::StatusOr<HostInventory> host =
+        DiscoverHost({.name = "h", .gpu_count = 0, .sysfs = sysfs.string()});
+    EXPECT_TRUE(host.ok()) << host.status();
+    return host->nics.back();
+  }
+
   const std::filesystem::path sysfs = std::filesystem::path(testing::TempDir()) / "mccs-sysfs";
   const std::filesystem::path nic = sysfs / "class/net/lo";
-  std::filesystem::create_directories(nic);
+};
+
+TEST_F(OfSysfs, SpeedAndMtuAreWhatTheKernelSays) {
+  std::filesystem::create_directories(nic / "device");
   for (const auto& [text, bps] :
        {std::pair<const char*, uint64_t>{"25000\n", 25'000'000'000u},
         std::pair<const char*, uint64_t>{"-1\n", 0u}, std::pair<const char*, uint64_t>{"", 0u}}) {
     std::ofstream(nic / "speed") << text;
     std::ofstream(nic / "mtu") << "9000\n";
-    const absl::StatusOr<HostInventory> host =
-        DiscoverHost({.name = "h", .gpu_count = 0, .sysfs = sysfs.string()});
-    ASSERT_TRUE(host.ok()) << host.status();
-    EXPECT_EQ(host->nics.back().speed_bps, bps);
-    EXPECT_EQ(host->nics.back().mtu_bytes, 9000);
+    EXPECT_EQ(Loopback().speed_bps, bps);
+    EXPECT_EQ(Loopback().mtu_bytes, 9000);
   }
-  std::filesystem::remove_all(sysfs);
+}
+
+TEST_F(OfSysfs, ASpeedThatADriverHasMadeUpIsNone) {
+  std::ofstream(nic / "speed") << "10000\n";
+  std::ofstream(nic / "uevent") << "INTERFACE=nic0\nIFINDEX=2\n";
+  EXPECT_EQ(Loopback().speed_bps, 0u) << "a veth device";
+  std::ofstream(nic / "uevent") << "DEVTYPE=bond\nINTERFACE=nic0\nIFINDEX=2\n";
+  EXPECT_EQ(Loopback().speed_bps, 10'000'000'000u);
 }
 
 TEST(HostDiscovery, OnlyAddressesAtWhichSomebodyListensAreKept) {
