@@ -166,15 +166,18 @@ void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind map
 // The Tick after a job's end.
 void BM_ControllerOneJobLess(benchmark::State& state, SourcePortMapping::Kind mapping) {
   BusyCoordinator controller(mapping);
+  int proposals = 0;
   for (auto _ : state) {
     state.PauseTiming();
     controller->HearEndOf(controller.AnyJob());
     state.ResumeTiming();
     controller->Tick();
     state.PauseTiming();
-    controller->Adopt();
+    proposals += controller->Adopt();
     state.ResumeTiming();
   }
+  state.counters["proposals_each"] =
+      benchmark::Counter(proposals, benchmark::Counter::kAvgIterations);
 }
 
 constexpr auto kHash = SourcePortMapping::Kind::kHash;

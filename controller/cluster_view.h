@@ -67,6 +67,9 @@ struct CommunicatorView {
   std::vector<int> first_ranks = {};
   TenantView owner = {};
   std::string cgroup = {};  // of its leader's processes; empty: not known
+  // By Registry: of one communicator the same number is the same content, but for its owner.
+  // 0: it did not say it.
+  uint64_t revision = 0;
 
   ProcessOrigin origin() const { return {tenant, cgroup}; }
 };
@@ -83,6 +86,9 @@ struct ClusterView {
   std::vector<std::string> links_drained = {};
   // What daemons have found by probing; null: nothing.
   std::shared_ptr<const ProbedPaths> probed = {};
+  // By KeptView: the same number is the same content, but for communicators; of these whoever has
+  // the same revision is the same. 0: nobody keeps it.
+  uint64_t ground = 0;
 };
 
 }  // namespace mccs

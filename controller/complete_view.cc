@@ -6,8 +6,6 @@
 #include "controller/drains.h"
 
 namespace mccs {
-namespace {
-
 TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& objects) {
   const Object* object = FindTenant(objects, communicator.origin());
   if (object == nullptr) return {.name = communicator.tenant};
@@ -18,8 +16,6 @@ TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& object
           .cap_bps = tenant.cap_bps,
           .priority = tenant.priority};
 }
-
-}  // namespace
 
 ClusterView CompleteView(ClusterView view, const ObjectSet& objects) {
   view.topologies.clear();

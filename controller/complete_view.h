@@ -11,6 +11,9 @@ namespace mccs {
 // where that says, unless it is misdescribed there (controller/contradictions.h).
 ClusterView CompleteView(ClusterView view, const ObjectSet& objects);
 
+// A communicator's CommunicatorView::owner.
+TenantView OwnerOf(const CommunicatorView& communicator, const ObjectSet& objects);
+
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_COMPLETE_VIEW_H_

@@ -8,7 +8,6 @@
 #include "base/status_macros.h"
 #include "controller/contradictions.h"
 #include "controller/paces.h"
-#include "controller/planner.h"
 #include "controller/probe_wishes.h"
 #include "controller/tenants.h"
 
@@ -147,8 +146,8 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
     log_->Warning("communicator ", FormatCommId(id), " of ", announce.tenant(), " starts on host ",
                   name, ", which is drained");
   }
-  const ClusterView view = View();
-  absl::StatusOr<strategy::Strategy> strategy = ChooseStrategy(*objects_, view, id);
+  const ClusterView& view = Complete();
+  absl::StatusOr<strategy::Strategy> strategy = plan_.Choose(*objects_, view, id);
   if (!strategy.ok()) {
     // The leader goes on with its own default.
     log_->Warning("no proposal: ", std::string(strategy.status().message()));
@@ -182,12 +181,17 @@ void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
   left_alone_until_.clear();
   RefuseTheMisplaced();
   TellTenants();
-  Replan();
+  decided_ = Replan();
 }
 
-void Coordinator::Replan() {
+std::optional<Decisions> Coordinator::DecidedOn(uint64_t revision) const {
+  if (objects_->revision != revision) return std::nullopt;
+  return decided_;
+}
+
+Decisions Coordinator::Replan() {
   replan_ = false;
-  Decisions decisions = Decide(*objects_, View());
+  Decisions decisions = plan_.Decide(*objects_, Complete());
   for (const absl::Status& trouble : decisions.trouble) {
     log_->Warning("no proposal: ", std::string(trouble.message()));
     rollouts_.Failed();
@@ -200,10 +204,13 @@ void Coordinator::Replan() {
     log_->Info("communicator ", FormatCommId(decision.id), ": ", decision.change);
     Propose(decision.id, std::move(decision.strategy));
   }
-  const ClusterView proposed = View();
+  const ClusterView& proposed = Complete();
+  plan_.Follow(*objects_, proposed);
   SendPaces(proposed);
   probes_.Wish(WishedProbes(*objects_, proposed), clock_->Now());
   SendProbes();
+  for (Decision& decision : decisions.changed) decision.strategy.Clear();
+  return decisions;
 }
 
 void Coordinator::SendProbes() {

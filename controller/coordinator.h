@@ -18,8 +18,11 @@
 #include "base/wall_clock.h"
 #include "controller/drains.h"
 #include "controller/host_clocks.h"
+#include "controller/kept_plan.h"
+#include "controller/kept_view.h"
 #include "controller/objects/object_set.h"
 #include "controller/pace_book.h"
+#include "controller/planner.h"
 #include "controller/probe_book.h"
 #include "controller/questions.h"
 #include "controller/registration.h"
@@ -77,6 +80,9 @@ class Coordinator {
   // What operators want from now on: proposed to all communicators that shall run otherwise.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
   const ObjectSet& objects() const { return *objects_; }
+  // What was decided then, without the strategies. Nothing: other objects have come since those of
+  // `revision`, or they have not come yet.
+  std::optional<Decisions> DecidedOn(uint64_t revision) const;
 
   // For what is shown to operators.
   std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
@@ -98,8 +104,11 @@ class Coordinator {
   void HearAnnounce(const std::string& host, const agent::Announce& announce);
   void HearHeartbeat(AgentKey agent, const std::string& host, const agent::Heartbeat& beat);
   void HearReport(const std::string& host, const agent::Report& report);
-  // Proposes what each communicator should run and does not.
-  void Replan();
+  // Proposes what each communicator should run and does not. Returns what was decided, without the
+  // strategies.
+  Decisions Replan();
+  // As CompleteView(View(), objects()), until something changes.
+  const ClusterView& Complete() { return kept_view_.Of(objects_, probes_.known()); }
   void Propose(CommId id, strategy::Strategy strategy);
   // Decides how fast communicators may send with the strategies of `view`, and tells it.
   void SendPaces(const ClusterView& view);
@@ -135,6 +144,9 @@ class Coordinator {
   WindowKeeper windows_;
   ProbeBook probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
+  KeptView kept_view_{&registry_, &strategies_};
+  KeptPlan plan_;
+  Decisions decided_;                        // when objects_ came
   agent::Tenants tenants_;                   // as agents were told last
   std::map<AgentKey, std::string> host_of_;  // registered agents
   bool replan_ = false;                      // something has changed that policies decide by

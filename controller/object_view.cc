@@ -189,6 +189,7 @@ std::string PolicyBefore(const ObjectSet& before, const ClusterView& view, CommI
   const auto found =
       std::lower_bound(view.communicators.begin(), view.communicators.end(), id,
                        [](const CommunicatorView& c, CommId wanted) { return c.id < wanted; });
+  if (found == view.communicators.end() || found->id != id) return "";  // It came meanwhile.
   const Object* policy = PolicyInForce(before, *found);
   return policy != nullptr ? policy->key.name : "";
 }
@@ -222,7 +223,7 @@ absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& re
 }
 
 control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                bool dry_run) {
+                                const Decisions& decisions, bool dry_run) {
   control::ChangeReply reply;
   reply.set_dry_run(dry_run);
   reply.set_revision(dry_run ? outcome.before->revision : outcome.plan.next.revision);
@@ -240,7 +241,6 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
       AddOnce(NotActedOn(*object), reply.mutable_notes());
     }
   }
-  const Decisions decisions = Decide(outcome.plan.next, view);
   for (const Decision& decision : decisions.changed) {
     control::CommunicatorChange* out = reply.add_communicators();
     out->set_id(FormatCommId(decision.id));

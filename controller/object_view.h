@@ -22,9 +22,9 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
 // kInvalidArgument: no such kind.
 absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request);
 
-// `view`: before the change.
+// `view`: before the change. `decisions`: of planner.h, on the objects after it.
 control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                bool dry_run);
+                                const Decisions& decisions, bool dry_run);
 
 control::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries);
 

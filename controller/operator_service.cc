@@ -1,6 +1,7 @@
 #include "controller/operator_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,8 +117,15 @@ ClusterView OperatorService::View() {
 
 control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
                                            const ClusterView& before, bool dry_run) {
-  if (!dry_run) agents_->Flush();
-  return ShowChange(outcome, before, dry_run);
+  std::optional<Decisions> decided;
+  if (!dry_run) {
+    agents_->Flush();
+    const uint64_t revision = outcome.plan.next.revision;
+    if (!outcome.plan.IsNothing())
+      decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
+  }
+  if (!decided) decided = Decide(outcome.plan.next, before);
+  return ShowChange(outcome, before, *decided, dry_run);
 }
 
 grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,

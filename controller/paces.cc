@@ -25,14 +25,20 @@ std::set<std::string> Raised(const ObjectSet& before, const ObjectSet& after) {
   return raised;
 }
 
+bool HasPolicy(const ObjectSet& objects, const std::string& name) {
+  const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
+  return std::any_of(policies.begin(), policies.end(),
+                     [&](const Object* policy) { return PolicyOf(*policy).policy == name; });
+}
+
 }  // namespace
 
-std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view) {
-  const ClusterView complete = CompleteView(view, objects);
+std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& complete) {
+  const bool any_shares = HasPolicy(objects, kSharesName);
   std::vector<bool> by_shares;
   bool any_limit = false;
   for (const CommunicatorView& communicator : complete.communicators) {
-    const Object* policy = PolicyInForce(objects, communicator);
+    const Object* policy = any_shares ? PolicyInForce(objects, communicator) : nullptr;
     by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
     any_limit |= by_shares.back() || communicator.owner.cap_bps.has_value();
   }
@@ -45,13 +51,8 @@ std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView
   return PlanPaces(complete, shares, by_shares);
 }
 
-std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& view) {
-  const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
-  const bool any = std::any_of(policies.begin(), policies.end(), [](const Object* policy) {
-    return PolicyOf(*policy).policy == kTimeWindowsName;
-  });
-  if (!any) return {};
-  const ClusterView complete = CompleteView(view, objects);
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete) {
+  if (!HasPolicy(objects, kTimeWindowsName)) return {};
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : complete.communicators) {
     const Object* policy = PolicyInForce(objects, communicator);

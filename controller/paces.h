@@ -13,11 +13,12 @@
 
 namespace mccs {
 
-// By communicator of `view`, for the strategies that they have there.
-std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& view);
+// By communicator of a view that is complete (controller/complete_view.h), for the strategies that
+// they have there.
+std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& complete);
 
 // Who is to send in windows, and whom it waits for: those whose Policy is time_windows.
-std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& view);
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete);
 
 // Whether the communicators of `view`, with the strategies that they will get, have what `after`
 // guarantees to their tenants. Only what the change from `before` raises is looked at: a guarantee

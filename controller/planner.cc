@@ -75,22 +75,28 @@ absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, cons
 }
 
 Decisions Decide(const ObjectSet& objects, const ClusterView& view) {
+  return DecideComplete(objects, CompleteView(view, objects));
+}
+
+Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete) {
   Decisions decisions;
-  const ClusterView complete = CompleteView(view, objects);
   std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(objects, complete);
-  for (size_t i = 0; i < strategies.size(); ++i) {
-    const CommunicatorView& communicator = complete.communicators[i];
-    if (!strategies[i].ok()) {
-      decisions.trouble.push_back(strategies[i].status());
-      continue;
-    }
-    std::string change = Difference(communicator, communicator.strategy, *strategies[i]);
-    if (change.empty()) continue;
-    decisions.changed.push_back({communicator.id, communicator.tenant,
-                                 NameOf(PolicyInForce(objects, communicator)),
-                                 *std::move(strategies[i]), std::move(change)});
-  }
+  for (size_t i = 0; i < strategies.size(); ++i)
+    AddDecision(objects, complete.communicators[i], std::move(strategies[i]), &decisions);
   return decisions;
+}
+
+void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
+                 absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions) {
+  if (!strategy.ok()) {
+    decisions->trouble.push_back(strategy.status());
+    return;
+  }
+  std::string change = Difference(communicator, communicator.strategy, *strategy);
+  if (change.empty()) return;
+  decisions->changed.push_back({communicator.id, communicator.tenant,
+                                NameOf(PolicyInForce(objects, communicator)), *std::move(strategy),
+                                std::move(change)});
 }
 
 std::string InForce(const Object& object) {

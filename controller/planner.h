@@ -36,6 +36,11 @@ struct Decisions {
 // For all communicators of the view. What its Policy would choose now and what it has are the same
 // where they differ in epoch and origin alone.
 Decisions Decide(const ObjectSet& objects, const ClusterView& view);
+// Likewise, of a view that is complete (controller/complete_view.h).
+Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete);
+// Adds to them that `communicator`, of a complete view, should run `strategy`.
+void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
+                 absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions);
 
 // Of this object: "yes", "in part", "not yet".
 std::string InForce(const Object& object);

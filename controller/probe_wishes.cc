@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "controller/complete_view.h"
 #include "controller/policy/fabric.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/lane_hash.h"
@@ -140,13 +139,13 @@ class Wishing {
 
 }  // namespace
 
-std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& view) {
+std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete) {
   const std::vector<const Object*> topologies = objects.OfKind(ObjectKind::kTopology);
   if (std::none_of(topologies.begin(), topologies.end(), [](const Object* object) {
         return TopologyOf(*object).topology->source_ports().kind == SourcePortMapping::Kind::kProbe;
       }))
     return {};
-  return Wishing(objects, CompleteView(view, objects)).Run();
+  return Wishing(objects, complete).Run();
 }
 
 bool SameLinks(const ObjectSet& before, const ObjectSet& after) {

@@ -31,8 +31,9 @@ inline constexpr size_t kMaxPortsTried = 512;
 // The ways of all lanes on fabrics where some policy places flows, known or not, so that they can
 // be looked after; then, for NICs between which flows are to be placed, ports that nobody has
 // tried, until each path has as many known ports as there are lanes, or enough have been tried in
-// vain. Nothing of NICs between which there is but one path.
-std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& view);
+// vain. Nothing of NICs between which there is but one path. The view is complete
+// (controller/complete_view.h).
+std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete);
 
 // Whether nothing differs that says which links there are and which are to be used.
 bool SameLinks(const ObjectSet& before, const ObjectSet& after);

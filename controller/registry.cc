@@ -32,6 +32,16 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
   return absl::OkStatus();
 }
 
+// Of the communicator itself, whatever it runs.
+bool SaysTheSame(agent::Announce a, agent::Announce b) {
+  for (agent::Announce* each : {&a, &b}) {
+    each->clear_strategy();
+    each->clear_newest_epoch();
+    each->clear_running();
+  }
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
 // The leader says what is in force.
 void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
   record->announced = announce;
@@ -103,6 +113,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
         "' already; give the one at ", host.peer_endpoint(), " another host name"));
   }
   hosts_[host.name()] = {host, registration.topology(), HostState::kReady, "", agent, now, now};
+  ++hosts_revision_;
 
   std::map<CommId, CommunicatorRecord> before;
   for (auto it = communicators_.begin(); it != communicators_.end();) {
@@ -119,6 +130,7 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
       record.leader = host.name();
       record.since = now;
       Renew(announce, &record);
+      Changed(&record);
       continue;
     }
     Renew(announce, &old->second);
@@ -127,6 +139,8 @@ absl::Status Registry::Register(AgentKey agent, const agent::Register& registrat
                   [&](const auto& s) { return s.epoch() > announce.newest_epoch(); });
     communicators_.insert(before.extract(old));
   }
+  // The host may have other GPUs now.
+  for (auto& [id, record] : communicators_) Changed(&record);
   return absl::OkStatus();
 }
 
@@ -144,6 +158,7 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
   hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), now, now};
+  ++hosts_revision_;
 }
 
 void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }
@@ -161,7 +176,11 @@ absl::Status Registry::Announce(const std::string& host, const agent::Announce& 
   CommunicatorRecord& record = communicators_[id];
   if (record.leader.empty()) record.since = now;
   record.leader = host;
+  // Most often it has taken up what was proposed last.
+  const std::string newest = record.Newest().SerializeAsString();
+  const bool same = record.revision > 0 && SaysTheSame(record.announced, announce);
   Renew(announce, &record);
+  if (!same || record.Newest().SerializeAsString() != newest) Changed(&record);
   return absl::OkStatus();
 }
 
@@ -170,9 +189,16 @@ const strategy::Strategy& Registry::Propose(CommId id, strategy::Strategy strate
   CommunicatorRecord& record = communicators_.at(id);
   strategy.set_epoch(++record.newest_epoch);
   record.proposed_at = now;
+  Changed(&record);
   // The oldest are not awaited any more: what the leader takes up next is the newest.
   if (record.proposed.size() == kMaxProposed) record.proposed.erase(record.proposed.begin());
   return record.proposed.emplace_back(std::move(strategy));
+}
+
+void Registry::GiveUpProposals(CommId id) {
+  CommunicatorRecord& record = communicators_.at(id);
+  record.proposed.clear();
+  Changed(&record);
 }
 
 bool Registry::Report(const std::string& host, const agent::Report& report) {
@@ -187,6 +213,7 @@ bool Registry::Report(const std::string& host, const agent::Report& report) {
   const size_t gone = std::erase_if(record.proposed, [&](const strategy::Strategy& proposed) {
     return proposed.epoch() <= report.refused_epoch();
   });
+  if (gone > 0) Changed(&record);
   return gone > 0 && record.proposed.empty();
 }
 
@@ -202,6 +229,7 @@ void Registry::Ended(const std::string& host, CommId id) {
 
 void Registry::Lose(const std::string& host, const std::string& why, MonotonicNs now) {
   HostRecord& record = hosts_.at(host);
+  ++hosts_revision_;
   record.state = HostState::kLost;
   record.why = why;
   record.since = now;
@@ -220,18 +248,21 @@ ClusterView Registry::View() const {
   for (const auto& [name, record] : hosts_) view.hosts.push_back(ViewOf(record));
   std::sort(view.hosts.begin(), view.hosts.end(),
             [](const HostView& a, const HostView& b) { return a.position < b.position; });
-  for (const auto& [id, record] : communicators_) {
-    auto [gpus, first_ranks] = RanksByHost(record.announced, hosts_);
-    view.communicators.push_back(
-        {.id = id,
-         .tenant = record.announced.tenant(),
-         .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
-         .strategy = record.Newest(),
-         .gpus = std::move(gpus),
-         .first_ranks = std::move(first_ranks),
-         .cgroup = record.announced.cgroup()});
-  }
+  for (const auto& [id, record] : communicators_) view.communicators.push_back(View(id));
   return view;
+}
+
+CommunicatorView Registry::View(CommId id) const {
+  const CommunicatorRecord& record = communicators_.at(id);
+  auto [gpus, first_ranks] = RanksByHost(record.announced, hosts_);
+  return {.id = id,
+          .tenant = record.announced.tenant(),
+          .hosts = {record.announced.hosts().begin(), record.announced.hosts().end()},
+          .strategy = record.Newest(),
+          .gpus = std::move(gpus),
+          .first_ranks = std::move(first_ranks),
+          .cgroup = record.announced.cgroup(),
+          .revision = record.revision};
 }
 
 }  // namespace mccs

@@ -43,6 +43,7 @@ struct CommunicatorRecord {
   uint64_t newest_epoch = 0;                          // that it ever had or was told
   std::map<std::string, agent::Report> reports = {};  // by host
   MonotonicNs since = 0;
+  uint64_t revision = 0;  // another one whenever Registry::View(id) is another one; not 0
 
   ProcessOrigin origin() const { return {announced.tenant(), announced.cgroup()}; }
   const strategy::Strategy& InForce() const { return announced.strategy(); }
@@ -71,7 +72,7 @@ class Registry {
   // a communicator.
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
   // Nothing came of what was proposed: as far as is known it runs on as it did.
-  void GiveUpProposals(CommId id) { communicators_.at(id).proposed.clear(); }
+  void GiveUpProposals(CommId id);
   // True where the leader gave the newest proposal up.
   bool Report(const std::string& host, const agent::Report& report);
   // The leader's word ends the communicator; another host's only its own part.
@@ -84,6 +85,10 @@ class Registry {
   const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
   const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }
   ClusterView View() const;
+  // Of that one alone. REQUIRES: a communicator.
+  CommunicatorView View(CommId id) const;
+  // Another number whenever View()'s hosts are others.
+  uint64_t hosts_revision() const { return hosts_revision_; }
 
  private:
   // Proposals of one communicator that may yet come into force: more than a leader ever has.
@@ -91,9 +96,13 @@ class Registry {
 
   // kAlreadyExists: another host leads it.
   absl::Status CheckLeader(const std::string& host, const agent::Announce& announce) const;
+  // Its view is another one.
+  void Changed(CommunicatorRecord* record) { record->revision = ++revision_; }
 
   std::map<std::string, HostRecord> hosts_;
   std::map<CommId, CommunicatorRecord> communicators_;
+  uint64_t hosts_revision_ = 0;
+  uint64_t revision_ = 0;  // the last one that a communicator was given
 };
 
 }  // namespace mccs

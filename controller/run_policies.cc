@@ -45,7 +45,7 @@ class Run {
     for (size_t i = 0; i < subjects_.size(); ++i) {
       const Subject& subject = subjects_[i];
       if (subject.fixed || !results_[i].ok()) continue;
-      PutRules(AlgorithmPolicies(objects_, *subject.communicator), &*results_[i]);
+      PutAlgorithms(objects_, *subject.communicator, &*results_[i]);
     }
     return std::move(results_);
   }
@@ -154,6 +154,11 @@ const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& co
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
   const Object* policy = PolicyInForce(objects, communicator);
   return policy != nullptr && PlacesFlows(PolicyOf(*policy).policy);
+}
+
+void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,
+                   strategy::Strategy* strategy) {
+  PutRules(AlgorithmPolicies(objects, communicator), strategy);
 }
 
 std::vector<absl::StatusOr<strategy::Strategy>> RunPolicies(const ObjectSet& objects,

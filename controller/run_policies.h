@@ -19,6 +19,10 @@ const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& co
 // Whether that one places the communicator's flows on paths.
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator);
 
+// Puts into a strategy for `communicator` what Policies say besides rings, paths and ports.
+void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,
+                   strategy::Strategy* strategy);
+
 // By the order of view.communicators, each with its epoch one higher than now. Where flows cannot
 // be placed a communicator's ports are those of locality_ring, and the strategy's origin says why.
 // `view` is complete (controller/complete_view.h). Errors as LocalityRing's.

@@ -21,6 +21,7 @@ std::string Record(CommId id, const CommunicatorRecord& communicator) {
 }  // namespace
 
 void StrategyMemory::Remember(const std::vector<StoredStrategy>& stored) {
+  ++revision_;
   for (const StoredStrategy& each : stored) {
     kept_.insert(each.id);
     stored::CommunicatorStrategy record;
@@ -35,7 +36,13 @@ void StrategyMemory::Remember(const std::vector<StoredStrategy>& stored) {
 
 void StrategyMemory::Touch(CommId id) {
   touched_.insert(id);
-  remembered_.erase(id);
+  revision_ += remembered_.erase(id);
+}
+
+void StrategyMemory::ForgetTheUnannounced() {
+  if (remembered_.empty()) return;
+  ++revision_;
+  remembered_.clear();
 }
 
 ClusterView StrategyMemory::With(ClusterView view) const {

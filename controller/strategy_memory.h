@@ -5,6 +5,7 @@
 #ifndef MCCS_CONTROLLER_STRATEGY_MEMORY_H_
 #define MCCS_CONTROLLER_STRATEGY_MEMORY_H_
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <vector>
@@ -27,12 +28,14 @@ class StrategyMemory {
   // What the store held. Records that cannot be read are dropped, and erased with the next changes.
   void Remember(const std::vector<StoredStrategy>& stored);
   // Of the remembered communicators only those that a daemon has announced since then stay.
-  void ForgetTheUnannounced() { remembered_.clear(); }
+  void ForgetTheUnannounced();
 
   // `id` was announced, or another strategy is its newest.
   void Touch(CommId id);
   // `view` with the remembered communicators that no daemon has announced.
   ClusterView With(ClusterView view) const;
+  // Another number whenever With puts others in.
+  uint64_t revision() const { return revision_; }
 
   // What has changed since the last call.
   StrategyChanges TakeChanges(const Registry& registry);
@@ -41,6 +44,7 @@ class StrategyMemory {
 
  private:
   std::map<CommId, CommunicatorView> remembered_;
+  uint64_t revision_ = 0;
   std::set<CommId> touched_;
   std::set<CommId> kept_;  // in the store, once all changes are
 };

@@ -67,6 +67,10 @@ absl::StatusOr<std::optional<PathIndex>> SourcePortMap::PathOf(const FlowEnds& f
   return Follow(flow, tuple);
 }
 
+absl::Status SourcePortMap::CheckKnown(const FlowEnds& flow) {
+  return OneWayOnly(flow) ? absl::OkStatus() : TupleOf(flow).status();
+}
+
 absl::StatusOr<std::vector<std::vector<uint16_t>>> SourcePortMap::PortsByPath(
     const FlowEnds& flow) {
   MCCS_ASSIGN_OR_RETURN(FiveTuple tuple, TupleOf(flow));

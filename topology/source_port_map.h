@@ -47,6 +47,9 @@ class SourcePortMap {
   // find.
   absl::StatusOr<std::optional<PathIndex>> PathOf(const FlowEnds& flow, uint16_t source_port);
 
+  // As PathOf's errors.
+  absl::Status CheckKnown(const FlowEnds& flow);
+
   // By path: the candidate ports that lead over it, ascending. Some paths may have none.
   absl::StatusOr<std::vector<std::vector<uint16_t>>> PortsByPath(const FlowEnds& flow);
 

@@ -6,14 +6,18 @@
 
 namespace mccs {
 
+strategy::Strategy FairFlowFrame(const ClusterView& view, const Fabrics& fabrics,
+                                 const CommunicatorView& communicator,
+                                 const FairFlowOptions& options) {
+  return FrameOf(communicator, LocalityRingOrder(view, communicator, options.order),
+                 HostsOf(fabrics, communicator), options.origin, options.channels_per_nic);
+}
+
 absl::Status AddFairFlow(const ClusterView& view, const Fabrics& fabrics,
                          const CommunicatorView& communicator, const FairFlowOptions& options,
                          FlowPlanner* planner) {
-  return planner->Add(
-      communicator,
-      FrameOf(communicator, LocalityRingOrder(view, communicator, options.order),
-              HostsOf(fabrics, communicator), options.origin, options.channels_per_nic),
-      options.flows);
+  return planner->Add(communicator, FairFlowFrame(view, fabrics, communicator, options),
+                      options.flows);
 }
 
 }  // namespace mccs

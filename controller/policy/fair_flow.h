@@ -23,8 +23,12 @@ struct FairFlowOptions {
   int channels_per_nic = 1;
 };
 
-// Has `planner` place the lanes of `communicator`, of `view`, with those of others. Errors as
-// FlowPlanner::Add.
+// The strategy of `communicator`, of `view`, but for what the planner finds: without ports.
+strategy::Strategy FairFlowFrame(const ClusterView& view, const Fabrics& fabrics,
+                                 const CommunicatorView& communicator,
+                                 const FairFlowOptions& options);
+
+// Has `planner` place its lanes with those of others. Errors as FlowPlanner::Add.
 absl::Status AddFairFlow(const ClusterView& view, const Fabrics& fabrics,
                          const CommunicatorView& communicator, const FairFlowOptions& options,
                          FlowPlanner* planner);

@@ -39,9 +39,8 @@ std::vector<PlacedFlow> FlowPlanner::FixedFlows(const CommunicatorView& communic
 }
 
 absl::Status FlowPlanner::CheckWays(Fabric* fabric, const std::vector<Flow>& flows) const {
-  const uint16_t any_port = fabric->topology().source_ports().candidates.first;
   for (const Flow& flow : flows) {
-    MCCS_RETURN_IF_ERROR(fabric->ports().PathOf(flow.Ends(), any_port).status());
+    MCCS_RETURN_IF_ERROR(fabric->ports().CheckKnown(flow.Ends()));
     if (!fabric->paths().Between(flow.from_nic, flow.to_nic).empty()) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("no links lead from ", fabric->topology().NicName(flow.from_nic), " to ",
@@ -128,7 +127,11 @@ void FlowPlanner::FindLoosePorts(const CommunicatorView& communicator, Job* job)
 // One answer to what is asked.
 class FlowPlanner::Solving {
  public:
-  explicit Solving(SourcePorts* taken) : taken_(*taken) { taken_.BeginTrial(); }
+  Solving(const std::map<CommId, Job>& jobs, SourcePorts* taken) : taken_(*taken) {
+    for (const auto& [id, job] : jobs)
+      most_flows_ += std::max(job.flows.size(), job.running.size());
+    taken_.BeginTrial();
+  }
   ~Solving() { taken_.UndoTrial(); }
   Solving(const Solving&) = delete;
   Solving& operator=(const Solving&) = delete;
@@ -198,7 +201,9 @@ class FlowPlanner::Solving {
     for (Group& group : groups_) {
       if (group.fabric == fabric) return group;
     }
-    return groups_.emplace_back(Group{.fabric = fabric});
+    Group& group = groups_.emplace_back(Group{.fabric = fabric});
+    group.flows.reserve(most_flows_);
+    return group;
   }
 
   // Round robin over the tenants.
@@ -277,12 +282,13 @@ class FlowPlanner::Solving {
   }
 
   SourcePorts& taken_;
+  size_t most_flows_ = 0;  // of all groups
   std::vector<Subject> subjects_;
   std::vector<Group> groups_;
 };
 
 std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
-  Solving solving(taken_);
+  Solving solving(jobs_, taken_);
   for (const auto& [id, job] : jobs_) {
     if (job.is_fixed) {
       solving.AddRunning(job);
@@ -295,7 +301,7 @@ std::vector<FlowPlanner::Planned> FlowPlanner::Solve(Which which) {
 }
 
 FlowPlanner::Planned FlowPlanner::SolveOne(CommId id) {
-  Solving solving(taken_);
+  Solving solving(jobs_, taken_);
   for (const auto& [other, job] : jobs_) {
     if (other != id) solving.AddRunning(job);
   }

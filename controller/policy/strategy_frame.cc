@@ -5,6 +5,14 @@
 #include "controller/policy/channel_nics.h"
 
 namespace mccs {
+namespace {
+
+bool HasNoPorts(const strategy::ChannelStrategy& channel) {
+  const auto& ports = channel.source_ports();
+  return std::all_of(ports.begin(), ports.end(), [](uint32_t port) { return port == 0; });
+}
+
+}  // namespace
 
 strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vector<HostIndex>& ring,
                            std::span<const FabricHost* const> hosts, const std::string& origin,
@@ -30,19 +38,17 @@ strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vect
   return frame;
 }
 
-bool SameButForItsName(strategy::Strategy a, strategy::Strategy b) {
+bool SameButForItsName(const strategy::Strategy& a, const strategy::Strategy& b) {
   if (a.channels_size() != b.channels_size()) return false;
-  for (strategy::Strategy* each : {&a, &b}) {
-    each->clear_epoch();
-    each->clear_origin();
-    for (strategy::ChannelStrategy& channel : *each->mutable_channels()) {
-      const auto& ports = channel.source_ports();
-      const bool none = std::all_of(ports.begin(), ports.end(), [](uint32_t p) { return p == 0; });
-      if (none) channel.clear_source_ports();
-    }
+  strategy::Strategy renamed = a;
+  renamed.set_epoch(b.epoch());
+  renamed.set_origin(b.origin());
+  for (int c = 0; c < b.channels_size(); ++c) {
+    if (HasNoPorts(a.channels(c)) && HasNoPorts(b.channels(c)))
+      *renamed.mutable_channels(c)->mutable_source_ports() = b.channels(c).source_ports();
   }
   // No maps: equal messages have equal bytes.
-  return a.SerializeAsString() == b.SerializeAsString();
+  return renamed.SerializeAsString() == b.SerializeAsString();
 }
 
 }  // namespace mccs

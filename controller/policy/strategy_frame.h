@@ -20,7 +20,7 @@ strategy::Strategy FrameOf(const CommunicatorView& communicator, const std::vect
                            int channels_per_nic = 1);
 
 // Whether the two differ in epoch and origin alone. Source ports that are all 0 are none.
-bool SameButForItsName(strategy::Strategy a, strategy::Strategy b);
+bool SameButForItsName(const strategy::Strategy& a, const strategy::Strategy& b);
 
 }  // namespace mccs
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
+#include "controller/complete_view.h"
 #include "controller/pace_book.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
@@ -42,11 +43,15 @@ class PacesTest : public testing::Test {
     return After({}, text);
   }
 
+  std::vector<PlannedPace> Decide(const ObjectSet& objects) const {
+    return DecidePaces(objects, CompleteView(view_, objects));
+  }
+
   ClusterView view_;
 };
 
 TEST_F(PacesTest, WhoIsUnderSharesGetsRatesByWeight) {
-  const auto paces = DecidePaces(Objects("  weight: 3\n", "", "shares"), view_);
+  const auto paces = Decide(Objects("  weight: 3\n", "", "shares"));
   ASSERT_EQ(paces.size(), 2u);
   EXPECT_EQ(paces[0].lanes.size(), 2u);
   const auto rate = [](double part) {
@@ -58,7 +63,7 @@ TEST_F(PacesTest, WhoIsUnderSharesGetsRatesByWeight) {
 }
 
 TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
-  const auto paces = DecidePaces(Objects("  cap: 10Gbps\n", "  priority: 6\n", ""), view_);
+  const auto paces = Decide(Objects("  cap: 10Gbps\n", "  priority: 6\n", ""));
   EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
   EXPECT_THAT(paces[1].lanes, IsEmpty());
   EXPECT_EQ(paces[1].priority, 6u);

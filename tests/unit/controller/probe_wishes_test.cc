@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "controller/complete_view.h"
 #include "tests/unit/objects/documents.h"
 #include "tests/unit/policy/clusters.h"
 
@@ -44,7 +45,10 @@ class ProbeWishesTest : public testing::Test {
     view_ = ViewOf(TopologyOf(*objects_.Find({ObjectKind::kTopology, "t"})).topology);
     view_.topologies.clear();
   }
-  std::vector<ProbeWish> Wishes() const { return WishedProbes(objects_, view_); }
+  std::vector<ProbeWish> Wishes() const { return Wishes(view_); }
+  std::vector<ProbeWish> Wishes(const ClusterView& view) const {
+    return WishedProbes(objects_, CompleteView(view, objects_));
+  }
   void Learn(const FiveTuple& flow, Hops hops) {
     auto probed = std::make_shared<ProbedPaths>();
     if (view_.probed != nullptr) *probed = *view_.probed;
@@ -118,9 +122,9 @@ TEST_F(ProbeWishesTest, WhereNothingIsToBePlacedOrFoundOutNobodyIsAsked) {
   EXPECT_FALSE(Wishes().empty());
   const ClusterView view = view_;
   Use(Fabric(), "  policy: locality_ring\n");
-  EXPECT_THAT(WishedProbes(objects_, view), IsEmpty());
+  EXPECT_THAT(Wishes(view), IsEmpty());
   Use(Fabric("rules", ", rules: [{ports: 61000-61001, via: spine0}]"), "  policy: fair_flow\n");
-  EXPECT_THAT(WishedProbes(objects_, view), IsEmpty());
+  EXPECT_THAT(Wishes(view), IsEmpty());
 }
 
 TEST(SameLinks, TopologiesAndDrainsSayWhichLinksThereAre) {
