@@ -6,6 +6,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "controller/store/memory_store.h"
@@ -165,6 +168,31 @@ TEST_F(ServerTest, DrainsAreKeptUndoneAndAudited) {
   EXPECT_EQ(audit->at(1).action, "drain");
   EXPECT_EQ(audit->at(1).objects, "created Drain 'host.h1'");
   EXPECT_EQ(audit->at(1).user, "ann@login1");
+}
+
+TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
+  catalog_->Watch([&](Catalog::Objects objects) {
+    coordinator_.With([&](Coordinator& c) { c.SetObjects(std::move(objects)); });
+  });
+  coordinator_.With([](Coordinator& c) {
+    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
+    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
+    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  });
+  const std::string policy =
+      PolicyDocument("reverse", "  policy: locality_ring\n  parameters: {order: [h1, h0]}\n");
+  const std::string objects = Together({TopologyDocument("t"), policy});
+  control::ChangeReply dry, applied, again;
+  ASSERT_TRUE(Apply(objects, &dry, /*dry_run=*/true).ok());
+  ASSERT_EQ(dry.communicators_size(), 1);
+  EXPECT_EQ(dry.communicators(0).change(), "channel 0: h1 → h0 → h1 instead of h0 → h1 → h0");
+  EXPECT_EQ(dry.communicators(0).policy_before(), "");
+  EXPECT_EQ(dry.communicators(0).policy_after(), "reverse");
+  ASSERT_TRUE(Apply(objects, &applied).ok());
+  ASSERT_EQ(applied.communicators_size(), 1);
+  EXPECT_EQ(applied.communicators(0).SerializeAsString(), dry.communicators(0).SerializeAsString());
+  ASSERT_TRUE(Apply(objects, &again).ok());
+  EXPECT_EQ(again.communicators_size(), 0) << "it was proposed already";
 }
 
 TEST_F(ServerTest, HealthIsServed) {
