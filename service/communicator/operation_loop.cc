@@ -39,9 +39,10 @@ OperationLoop::OperationLoop(const Parts& parts, Layout layout, HostIndex self,
 void OperationLoop::GoOver(const Strategy& strategy, LaneSet& lanes) {
   MCCS_CHECK(!running() && quiescent());
   strategy_ = strategy;
+  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
+  if (lanes_ == &lanes) return;
   lanes_ = &lanes;
   executor_ = MakeExecutor(device_, lanes, strategy);
-  plans_ = std::make_unique<PlanCache>(plans_->layout(), strategy, self_);
   plan_.reset();
 }
 

@@ -51,8 +51,8 @@ class OperationLoop {
   OperationLoop(const Parts& parts, Layout layout, HostIndex self, const Strategy& strategy,
                 std::span<const LocalRank> ranks);
 
-  // From the next operation on. REQUIRES: none runs, and quiescent(). LIFETIME: `lanes`, until the
-  // next call or the loop's end.
+  // From the next operation on. The same lanes as before: algorithms alone are chosen otherwise.
+  // REQUIRES: none runs, and quiescent(). LIFETIME: `lanes`, until the next call or the loop's end.
   void GoOver(const Strategy& strategy, LaneSet& lanes);
 
   // Moves operations on: at most a few small ones per call, so that communicators take turns. True

@@ -152,6 +152,14 @@ bool DifferInRoutesAlone(const Strategy& one, const Strategy& other) {
   return moved == one;
 }
 
+bool DifferInAlgorithmsAlone(const Strategy& one, const Strategy& other) {
+  Strategy chosen = other;
+  chosen.epoch = one.epoch;
+  chosen.origin = one.origin;
+  chosen.algorithms = one.algorithms;
+  return chosen == one;
+}
+
 LaneRoute RouteOf(const ChannelStrategy& channel, HostIndex from, HostIndex to) {
   LaneRoute route{.source_host = AddressOn(channel, from), .target_host = AddressOn(channel, to)};
   const size_t position = PositionOf(channel, from);

@@ -69,6 +69,8 @@ absl::Status ValidateStrategy(const Strategy& strategy, int hosts);
 
 // Whether moving the lanes makes one out of the other: all that operations follow is the same.
 bool DifferInRoutesAlone(const Strategy& one, const Strategy& other);
+// Whether the lanes of the one serve the other, as they are: calls alone are chosen for otherwise.
+bool DifferInAlgorithmsAlone(const Strategy& one, const Strategy& other);
 
 // What a strategy says about the connections of one lane.
 struct LaneRoute {

@@ -46,7 +46,7 @@ bool StrategyChange::Due(uint64_t completed) const {
 }
 
 void StrategyChange::GoOver() {
-  options_.lanes->Adopt();
+  if (!keeps_lanes_) options_.lanes->Adopt();
   strategy_ = std::move(next_);
   trouble_.clear();
   phase_ = Phase::kDraining;
@@ -110,13 +110,13 @@ absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
     phase_ = Phase::kCommitted;
   } else if (order.has_done()) {
     if (phase_ != Phase::kDrained) return OutOfTurn("done");
-    options_.lanes->CloseOld();
+    if (!keeps_lanes_) options_.lanes->CloseOld();
     phase_ = Phase::kNone;
   } else if (order.has_dropped()) {
     if (phase_ > Phase::kOpened) return OutOfTurn("dropped");
     trouble_ = std::string(StatusFromPeer(0, order.dropped()).message());
     refused_ = epoch_;
-    if (!routes_alone_) options_.lanes->DropNext();
+    if (!routes_alone_ && !keeps_lanes_) options_.lanes->DropNext();
     phase_ = Phase::kNone;
     options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
                         " does not come into force: ", trouble_);
@@ -134,6 +134,7 @@ absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
   }
   epoch_ = next_.epoch;
   routes_alone_ = true;
+  keeps_lanes_ = false;
   opened_ = options_.lanes->current().CheckAddresses(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
@@ -153,7 +154,8 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   if (phase_ != Phase::kNone || next_.epoch <= strategy_.epoch) return OutOfTurn("prepare");
   epoch_ = next_.epoch;
   routes_alone_ = false;
-  opened_ = options_.lanes->OpenNext(next_);
+  keeps_lanes_ = DifferInAlgorithmsAlone(strategy_, next_);
+  opened_ = keeps_lanes_ ? absl::OkStatus() : options_.lanes->OpenNext(next_);
   phase_ = Phase::kOpening;
   return absl::OkStatus();
 }
@@ -171,7 +173,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
   peer::StrategyChangeAnswer answer;
   switch (phase_) {
     case Phase::kOpening:
-      if (opened_.ok() && !routes_alone_) {
+      if (opened_.ok() && !routes_alone_ && !keeps_lanes_) {
         opened_ = options_.lanes->next_status();
         if (opened_.ok() && !options_.lanes->next_ready()) return false;
       }
@@ -183,7 +185,8 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = Phase::kOpened;
       break;
     case Phase::kOpened:  // They may yet break, while other hosts open theirs.
-      if (routes_alone_ || !opened_.ok() || options_.lanes->next_status().ok()) return false;
+      if (routes_alone_ || keeps_lanes_ || !opened_.ok() || options_.lanes->next_status().ok())
+        return false;
       opened_ = options_.lanes->next_status();
       answer.set_refused(std::string(opened_.message()));
       break;
@@ -193,7 +196,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       phase_ = Phase::kAnswered;
       break;
     case Phase::kDraining:
-      if (!options_.lanes->OldDrained()) return false;
+      if (!keeps_lanes_ && !options_.lanes->OldDrained()) return false;
       answer.set_drained(true);
       phase_ = Phase::kDrained;
       break;

@@ -10,7 +10,8 @@
 //
 // All else changes between two operations, the same ones on every host. Operations go on while the
 // new lanes are opened; nothing more is started from the leader's Hold to its Commit, which is a
-// round trip over the star.
+// round trip over the star. Where algorithms alone are chosen otherwise, the lanes stay as they
+// are.
 //
 //   Prepare{strategy}   ─────────────►  opens the lanes of the new epoch beside those in use
 //                       ◄─────────────  Prepared{epoch}, or why not
@@ -123,6 +124,7 @@ class StrategyChange {
   Epoch epoch_{0};
   Strategy next_;
   bool routes_alone_ = false;  // no lanes are opened beside those in use
+  bool keeps_lanes_ = false;   // likewise; but it has a boundary
   absl::Status opened_;
   uint64_t started_ = 0;   // as the leader knows
   uint64_t boundary_ = 0;  // the last operation under the old strategy

@@ -208,6 +208,52 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   }
 }
 
+// Hosts still agree on the operation from which on they choose otherwise.
+TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
+  constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    Running running(seed, {0, 1, 2, 3}, kElements * sizeof(float));
+    auto& [world, job, changes] = running;
+    ASSERT_TRUE(job.Form());
+    changes.Propose(changes.InOrder(2));
+    ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
+    const auto lane_of = [&](int h) {
+      return world.host(h).controller().reports.at(changes.id()).lanes.front();
+    };
+    std::vector<std::string> before;
+    for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local);
+    job.Fill(kElements);
+    const uint64_t count = 1 + random() % (kElements / 4);
+    constexpr int kOperations = 20;
+    std::vector<int> posted(4);
+    uint64_t epoch = 2;
+    while (std::ranges::min(posted) < kOperations) {
+      const size_t rank = random() % posted.size();
+      if (posted[rank] < kOperations) {
+        job.Post(static_cast<int>(rank), OpKind::kAllReduce, count);
+        ++posted[rank];
+      }
+      if (random() % 8 == 0) {
+        Strategy chosen = changes.InOrder(++epoch);
+        chosen.algorithms.rules = {{OpKind::kAllReduce, kAlgorithm[random() % 3]}};
+        chosen.algorithms.costs.hop_us = static_cast<double>(random() % 100);
+        changes.Propose(chosen);
+      }
+      if (random() % 3 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
+    }
+    changes.Propose(changes.InOrder(++epoch));
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
+        << job.rank(0).failure() << changes.trouble();
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u);
+    for (int h = 0; h < 4; ++h) {
+      EXPECT_EQ(lane_of(h).local, before[static_cast<size_t>(h)]);
+      EXPECT_EQ(lane_of(h).reconnects, 0u);
+    }
+  }
+}
+
 TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -149,6 +149,22 @@ TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
 }
 
+TEST(DifferInAlgorithmsAlone, AsLongAsLanesAreTheSame) {
+  const Strategy one = Ring({0, 1, 2});
+  Strategy other = one;
+  other.epoch = Epoch(9);
+  other.origin = "somebody else";
+  other.algorithms.costs.hop_us = 99;
+  other.algorithms.rules = {{OpKind::kAllReduce, Algorithm::kTree}};
+  EXPECT_TRUE(DifferInAlgorithmsAlone(one, other));
+  EXPECT_TRUE(DifferInAlgorithmsAlone(other, one));
+  other.channels[0].source_ports = {1, 2, 3};
+  EXPECT_FALSE(DifferInAlgorithmsAlone(one, other));
+  other = one;
+  other.skew += 1;
+  EXPECT_FALSE(DifferInAlgorithmsAlone(one, other));
+}
+
 TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.lanes = {.slots = 8, .slot_bytes = 1u << 20};
