@@ -71,6 +71,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_held_up(stats.held_up);
   message.set_change_trouble(stats.change_trouble);
   message.set_refused_epoch(stats.refused_epoch.value());
+  message.set_sent_bps(stats.sent_bps);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());
@@ -85,6 +86,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
     out->set_waited_for_credit_ns(lane.waited_for_credit_ns);
     out->set_waited_for_gate_ns(lane.waited_for_gate_ns);
     out->set_waited_for_connection_ns(lane.waited_for_connection_ns);
+    out->set_round_trip_ns(lane.round_trip_ns);
   }
   return message;
 }

@@ -75,6 +75,8 @@ class CommunicatorLanes {
   bool GiveBackMemory();
   MonotonicNs NextDeadline() const;
   std::vector<CommunicatorStats::Lane> Stats() const;
+  // Of the lanes for collectives in use, together, at the most; 0: not known.
+  uint64_t rate_bps() const { return current_->rate_bps(); }
   // With its name: "messages", "current", "next", "old".
   void ForEachSet(const std::function<void(const char* name, const LaneSet& set)>& look) const;
 

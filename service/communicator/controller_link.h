@@ -60,6 +60,8 @@ struct CommunicatorStats {
     int64_t waited_for_credit_ns = 0;
     int64_t waited_for_gate_ns = 0;
     int64_t waited_for_connection_ns = 0;
+    // The smallest of late, of a slice with few bytes under way; 0: not known.
+    int64_t round_trip_ns = 0;
   };
   CommId id;
   Epoch epoch;
@@ -73,6 +75,7 @@ struct CommunicatorStats {
   CallsWithOptions with_options;
   uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
   std::vector<Lane> lanes;       // out of this host
+  uint64_t sent_bps = 0;         // the highest of late, over those for collectives; 0: not known
   std::string state;             // "active", "failed: …"
   std::string held_up;           // who waits for whom; empty: operations get on
   std::string change_trouble;    // why the last proposal did not come into force

@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Make(const LaneSetOptions& opt
 LaneSet::LaneSet(const LaneSetOptions& options)
     : options_(options),
       channels_(options.strategy.channels),
+      rate_(options.strategy.lanes.slot_bytes),
       excused_(options.hosts.size(), false),
       memory_(options.memory != nullptr ? options.memory : std::make_shared<LaneMemory>()) {}
 
@@ -106,7 +107,7 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
                          .waker = options_.waker};
   OutgoingLane& lane = *outgoing_.emplace_back(std::make_unique<OutgoingLane>(
       options_.access, dial, first, options_.transport->MakeSendLane(options_.strategy.lanes),
-      LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr)));
+      LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
   if (pace_.has_value()) lane.SetPace(*pace_, *options_.pacing, options_.tenant);

@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
+#include "service/communicator/lane_meter.h"
 #include "service/communicator/operation_signature.h"
 #include "service/communicator/peer_lane.h"
 #include "service/communicator/strategy.h"
@@ -130,6 +131,8 @@ class LaneSet final : public LaneDirectory {
   const std::vector<std::unique_ptr<IncomingLane>>& incoming() const { return incoming_; }
   // Of the lanes out of this host; those of the rings first, by channel.
   std::vector<CommunicatorStats::Lane> Stats() const;
+  // Of all of them together, at the most; 0: not known.
+  uint64_t rate_bps() const { return rate_.rate_bps(); }
 
  private:
   using LaneKey = std::pair<ChannelId, HostIndex>;
@@ -149,6 +152,7 @@ class LaneSet final : public LaneDirectory {
 
   const LaneSetOptions options_;
   std::vector<ChannelStrategy> channels_;  // with the routes that hold now
+  RateMeter rate_;                         // outlives the lanes
   // In the order in which they were made: those of the rings first, so many of each.
   std::vector<std::unique_ptr<OutgoingLane>> outgoing_;
   std::vector<std::unique_ptr<IncomingLane>> incoming_;

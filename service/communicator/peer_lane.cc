@@ -42,8 +42,13 @@ MonotonicNs LanePatience::deadline() const {
 // ---- Out of this host ---------------------------------------------------------------------------
 
 OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-                           std::unique_ptr<SendLane> lane, LaneTally tally)
-    : access_(access), options_(dial), first_(first), lane_(std::move(lane)), tally_(tally) {
+                           std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate)
+    : access_(access),
+      options_(dial),
+      first_(first),
+      lane_(std::move(lane)),
+      tally_(tally),
+      meter_(rate) {
   MCCS_CHECK(lane_ != nullptr);
   StartDial();
 }
@@ -88,6 +93,7 @@ bool OutgoingLane::PollMove() {
 
 void OutgoingLane::Take(std::unique_ptr<Connection> connection) {
   lane_->Attach(std::move(connection));
+  meter_.Forget();
   if (gate_ != nullptr) gate_->SetNic(pacing_->Nic(options_.route.connect.source_host));
   attached_ = true;
   patience_.Reset();
@@ -115,14 +121,19 @@ absl::Status OutgoingLane::Poll(bool* moved) {
     *moved |= came;
   }
   if (move_to_.has_value()) *moved |= PollMove();
-  if (attached_ && lane_->Poll()) {
+  const bool lane_moved = attached_ && lane_->Poll();
+  const MonotonicNs now = access_.clock->Now();
+  if (lane_moved) {
     *moved = true;
-    tally_.Count(lane_->counters());
+    const LaneCounters counters = lane_->counters();
+    tally_.Count(counters);
+    meter_.Look(lane_->next(), counters, now);
   }
-  waits_.Turn(lane_->waits_for(), *access_.clock, tally_);
+  const LaneWait wait = lane_->waits_for();
+  if (wait == LaneWait::kGate) meter_.Drop();
+  waits_.Turn(wait, *access_.clock, tally_);
   if (excused_) return absl::OkStatus();
   const absl::Status status = Trouble();
-  const MonotonicNs now = access_.clock->Now();
   if (absl::IsUnavailable(status) && dial_ == nullptr && now >= dial_again_at_) {
     StartDial();
     *moved = true;  // It may have failed already, and no byte will say so.
@@ -209,7 +220,8 @@ CommunicatorStats::Lane OutgoingLane::Stats() const {
           .rate_bps = gate_ != nullptr ? gate_->rate_bps() : 0,
           .waited_for_credit_ns = waits_.TotalNs(LaneWait::kCredit, now),
           .waited_for_gate_ns = waits_.TotalNs(LaneWait::kGate, now),
-          .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now)};
+          .waited_for_connection_ns = waits_.TotalNs(LaneWait::kConnection, now),
+          .round_trip_ns = meter_.round_trip_ns()};
 }
 
 std::string OutgoingLane::DescribeState(const absl::Status& status) const {

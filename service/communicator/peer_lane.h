@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
+#include "service/communicator/lane_meter.h"
 #include "service/communicator/lane_tally.h"
 #include "service/communicator/lane_waits.h"
 #include "service/device/device.h"
@@ -56,9 +57,9 @@ class OutgoingLane {
  public:
   // Starts to dial as `dial` says; its preamble names the lane. From a source port that is busy it
   // moves there later (MoveTo), and begins from one of the system's choice. REQUIRES: `lane` is not
-  // null.
+  // null. `rate` may be; LIFETIME: it outlives this.
   OutgoingLane(const PeerAccess& access, const DialOptions& dial, FirstDial first,
-               std::unique_ptr<SendLane> lane, LaneTally tally);
+               std::unique_ptr<SendLane> lane, LaneTally tally, RateMeter* rate);
 
   SendLane& lane() { return *lane_; }
   const SendLane& lane() const { return *lane_; }
@@ -110,6 +111,7 @@ class OutgoingLane {
   std::unique_ptr<LaneGate> gate_;  // null: as fast as it can; outlives the lane
   std::unique_ptr<SendLane> lane_;
   LaneTally tally_;
+  LaneMeter meter_;
   LaneWaits waits_;
   std::unique_ptr<Dial> dial_;
   std::optional<DialRoute> move_to_;  // to which the lane has not come yet

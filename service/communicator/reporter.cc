@@ -35,6 +35,7 @@ void Reporter::Report(const WorkDone& work, const absl::Status& failure,
        .captured_groups = work.captured_groups,
        .lanes = formation_.lanes != nullptr ? formation_.lanes->Stats()
                                             : std::vector<CommunicatorStats::Lane>(),
+       .sent_bps = formation_.lanes != nullptr ? formation_.lanes->rate_bps() : 0,
        .state = failure.ok() ? "active" : absl::StrCat("failed: ", std::string(failure.message())),
        .held_up = held_up,
        .change_trouble = change_trouble_,

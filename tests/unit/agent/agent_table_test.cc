@@ -106,6 +106,17 @@ TEST(AgentTable, WorkIsReportedByKindWithItsTime) {
   EXPECT_TRUE(report.activity().goes_on());
 }
 
+TEST(AgentTable, WhatLanesShowOfTheNetworkIsReported) {
+  AgentTable table;
+  CommunicatorStats stats = Stats(1);
+  stats.sent_bps = 5'000'000'000;
+  stats.lanes.emplace_back().round_trip_ns = 70'000;
+  table.Report(stats);
+  const auto said = table.TakeUnsaid();
+  EXPECT_EQ(said[0].report().sent_bps(), 5'000'000'000u);
+  EXPECT_EQ(said[0].report().lanes(0).round_trip_ns(), 70'000);
+}
+
 TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
   AgentTable table;
   table.Announce(Info());

@@ -1,0 +1,99 @@
+#include "service/communicator/lane_meter.h"
+
+#include <algorithm>
+
+namespace mccs {
+namespace {
+
+constexpr double kBitsPerByte = 8;
+constexpr double kMostBps = 1e18;  // of a clock that stood nearly still
+
+}  // namespace
+
+// ---- The smallest of late -----------------------------------------------------------------------
+
+void RecentLeast::Note(double value, MonotonicNs now) {
+  if (now_.values >= enough_ && now - since_ >= kPeriodNs) {
+    before_ = now_;
+    now_ = {};
+  }
+  if (now_.values == 0) since_ = now;
+  now_.least = now_.values == 0 ? value : std::min(now_.least, value);
+  now_.values = std::min(now_.values + 1, enough_);
+}
+
+double RecentLeast::value() const {
+  if (now_.values < enough_) return before_.least;
+  return before_.values == 0 ? now_.least : std::min(now_.least, before_.least);
+}
+
+// ---- The rate -----------------------------------------------------------------------------------
+
+void RateMeter::Moved(uint64_t posted, uint64_t acknowledged, uint64_t acknowledged_bytes,
+                      MonotonicNs now) {
+  under_way_ += posted;
+  under_way_ -= acknowledged;
+  if (under_way_ == 0) {
+    runs_ = false;
+    return;
+  }
+  if (!runs_) return Begin(now);
+  slices_ += acknowledged;
+  bytes_ += acknowledged_bytes;
+  if (slices_ < std::max(kLeastSlices, kTurns * under_way_before_)) return;
+  const bool large = bytes_ / slices_ >= slot_bytes_ / 2;
+  if (large && now > begin_) {
+    const double counted = static_cast<double>(slices_ - under_way_before_) /
+                           static_cast<double>(slices_) * static_cast<double>(bytes_);
+    ns_per_byte_.Note(static_cast<double>(now - begin_) / counted, now);
+  }
+  Begin(now);
+}
+
+void RateMeter::Begin(MonotonicNs now) {
+  runs_ = true;
+  begin_ = now;
+  under_way_before_ = under_way_;
+  slices_ = bytes_ = 0;
+}
+
+uint64_t RateMeter::rate_bps() const {
+  const double ns_per_byte = ns_per_byte_.value();
+  if (ns_per_byte == 0) return 0;
+  const double bps = kBitsPerByte * static_cast<double>(kNsPerSec) / ns_per_byte;
+  return static_cast<uint64_t>(std::min(bps, kMostBps));
+}
+
+// ---- One lane -----------------------------------------------------------------------------------
+
+void LaneMeter::Look(SliceNumber next, const LaneCounters& acknowledged, MonotonicNs now) {
+  if (rate_ != nullptr) {
+    rate_->Moved(next - next_, acknowledged.slices - acknowledged_.slices,
+                 acknowledged.payload_bytes - acknowledged_.payload_bytes, now);
+  }
+  if (runs_ && acknowledged.slices >= until_) {
+    runs_ = false;
+    const bool is_short = acknowledged.payload_bytes - bytes_before_ <= kShortBytes;
+    if (is_short && now > begin_) round_trip_ns_.Note(static_cast<double>(now - begin_), now);
+  }
+  if (!runs_ && next > next_) {
+    runs_ = true;
+    begin_ = now;
+    until_ = next;
+    bytes_before_ = acknowledged.payload_bytes;
+  }
+  next_ = next;
+  acknowledged_ = acknowledged;
+}
+
+void LaneMeter::Drop() {
+  runs_ = false;
+  if (rate_ != nullptr) rate_->Drop();
+}
+
+void LaneMeter::Forget() {
+  Drop();
+  round_trip_ns_.Forget();
+}
+
+}  // namespace mccs
