@@ -66,6 +66,9 @@ int SizeClassOf(uint64_t bytes) { return bytes <= 1 ? 0 : std::bit_width(bytes -
 
 absl::Status ValidateChoice(const ChoiceParameters& parameters) {
   if (absl::Status s = ValidateCosts(parameters.costs); !s.ok()) return s;
+  if (parameters.own_costs.has_value()) {
+    if (absl::Status s = ValidateCosts(*parameters.own_costs); !s.ok()) return s;
+  }
   if (parameters.rules.size() > kMaxAlgorithmRules) {
     return absl::InvalidArgumentError(
         absl::StrCat(parameters.rules.size(), " rules; ", kMaxAlgorithmRules, " at most"));

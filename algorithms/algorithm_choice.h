@@ -41,6 +41,8 @@ struct ChoiceParameters {
   std::vector<AlgorithmRule> rules;
   // So many of them, the first, come from operators; the others from the daemon's configuration.
   uint32_t operators_rules = 0;
+  // Where `costs` were measured: what the daemons' configuration has. Nothing is chosen by them.
+  std::optional<CostParameters> own_costs = {};
   friend bool operator==(const ChoiceParameters&, const ChoiceParameters&) = default;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/cost.h"
 #include "base/ids.h"
 #include "proto/strategy.pb.h"
 #include "proto/tenant_who.h"
@@ -66,7 +67,8 @@ struct CommunicatorView {
   std::vector<std::vector<int>> gpus = {};
   std::vector<int> first_ranks = {};
   TenantView owner = {};
-  std::string cgroup = {};  // of its leader's processes; empty: not known
+  std::string cgroup = {};                   // of its leader's processes; empty: not known
+  std::optional<CostParameters> costs = {};  // that its strategy should have; absent: as it has
   // By Registry: of one communicator the same number is the same content, but for its owner.
   // 0: it did not say it.
   uint64_t revision = 0;

@@ -22,6 +22,7 @@ absl::Status ReadControllerConfig(const std::string& path, ControllerConfig* con
   yaml.Field("metrics_listen", &config->metrics_listen);
   yaml.Field("log_level", &level);
   yaml.Field("heartbeat_timeout", &timeout);
+  yaml.Field("calibrate_costs", &config->calibrate_costs);
   const auto check = [&](const char* key, const absl::Status& status) {
     if (!status.ok()) yaml.Refuse(key, std::string(status.message()));
   };

@@ -20,6 +20,7 @@ struct ControllerConfig {
   std::string metrics_listen;  // HTTP, for Prometheus; empty: none
   LogLevel log_level = LogLevel::kInfo;
   int64_t heartbeat_timeout_ns = 5 * kNsPerSec;
+  bool calibrate_costs = true;
 };
 
 inline constexpr int64_t kShortestHeartbeatTimeoutNs = 100 * kNsPerMs;

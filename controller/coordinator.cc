@@ -20,6 +20,7 @@ Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* lo
       started_(clock->Now()),
       paces_(options_.last_pace_revision),
       windows_(log),
+      costs_(options_.calibrate_costs, log),
       probes_(log) {}
 
 ClusterView Coordinator::View() const {
@@ -345,6 +346,10 @@ void Coordinator::Tick() {
   rollouts_.Prune(registry_.communicators());
   if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
   GiveUpStaleProposals();
+  for (const CostKeeper::Wish& wish : costs_.Look(registry_.communicators(), now)) {
+    registry_.SetCosts(wish.id, wish.costs);
+    replan_ = true;
+  }
   if (replan_) {
     Replan();
   } else {

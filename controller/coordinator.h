@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/wall_clock.h"
+#include "controller/cost_keeper.h"
 #include "controller/drains.h"
 #include "controller/host_clocks.h"
 #include "controller/kept_plan.h"
@@ -41,6 +42,8 @@ struct CoordinatorOptions {
   uint64_t last_pace_revision = 0;
   // Agents' are compared with it; null: they are not. LIFETIME: it outlives the coordinator.
   const WallClock* wall_clock = nullptr;
+  // Whether costs follow what daemons measure.
+  bool calibrate_costs = true;
 };
 
 // Something for one agent: a message, or the end of its stream.
@@ -142,6 +145,7 @@ class Coordinator {
   std::vector<PlannedPace> planned_paces_;  // without windows
   HostClocks clocks_;
   WindowKeeper windows_;
+  CostKeeper costs_;
   ProbeBook probes_;
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   KeptView kept_view_{&registry_, &strategies_};

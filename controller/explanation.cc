@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "controller/algorithm_rules.h"
 #include "controller/complete_view.h"
+#include "controller/measured_costs.h"
 #include "controller/operator_view.h"
 #include "controller/policy/fabric.h"
 #include "controller/policy/flow.h"
@@ -86,6 +87,7 @@ class Explaining {
     SaySource();
     SayRings();
     SayAlgorithms();
+    SayCosts();
     SayTenant();
     for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
     SayLinks();
@@ -173,6 +175,17 @@ class Explaining {
                                     absl::StrJoin(calls, ", "), ", sizes ", ToText(policy.sizes),
                                     ", by ", ToText(object->key)));
     }
+  }
+
+  // By which algorithms are chosen.
+  void SayCosts() {
+    if (subject().hosts.size() < 2) return;
+    const strategy::AlgorithmChoice& choice = subject().strategy.algorithms();
+    const std::string in_force = CostsText(CostsOf(choice));
+    Say("Costs", choice.has_own_costs()
+                     ? absl::StrCat(in_force,
+                                    ": measured; the daemons' own: ", CostsText(OwnCostsOf(choice)))
+                     : absl::StrCat(in_force, ": the daemons' own"));
   }
 
   void SayTenant() {

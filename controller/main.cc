@@ -53,7 +53,7 @@ void Declare(CLI::App* app, CommandLine* line) {
   app->set_version_flag("--version", absl::StrCat("mccs-controller ", kVersion));
   app->add_option("--config", line->config,
                   "YAML file; its keys are the options below: listen, state_dir, store, "
-                  "metrics_listen, log_level, heartbeat_timeout")
+                  "metrics_listen, log_level, heartbeat_timeout; and calibrate_costs")
       ->type_name("FILE");
   app->add_option(
          "--listen", line->listen,
@@ -184,7 +184,8 @@ int Run(const ControllerConfig& config) {
   SharedCoordinator coordinator({.heartbeat_timeout_ns = config.heartbeat_timeout_ns,
                                  .version = kVersion,
                                  .last_pace_revision = static_cast<uint64_t>(wall_clock.Now()),
-                                 .wall_clock = &wall_clock},
+                                 .wall_clock = &wall_clock,
+                                 .calibrate_costs = config.calibrate_costs},
                                 &clock, log.get());
   (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {
     const ClusterView view = coordinator.With([](Coordinator& c) { return c.View(); });

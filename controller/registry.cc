@@ -201,6 +201,12 @@ void Registry::GiveUpProposals(CommId id) {
   Changed(&record);
 }
 
+void Registry::SetCosts(CommId id, const CostParameters& costs) {
+  CommunicatorRecord& record = communicators_.at(id);
+  record.costs = costs;
+  Changed(&record);
+}
+
 bool Registry::Report(const std::string& host, const agent::Report& report) {
   const auto known = communicators_.find(CommId(report.comm_id()));
   if (known == communicators_.end()) return false;
@@ -262,6 +268,7 @@ CommunicatorView Registry::View(CommId id) const {
           .gpus = std::move(gpus),
           .first_ranks = std::move(first_ranks),
           .cgroup = record.announced.cgroup(),
+          .costs = record.costs,
           .revision = record.revision};
 }
 

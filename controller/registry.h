@@ -6,10 +6,12 @@
 #define MCCS_CONTROLLER_REGISTRY_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "algorithms/cost.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "controller/cluster_view.h"
@@ -42,6 +44,7 @@ struct CommunicatorRecord {
   MonotonicNs proposed_at = 0;                        // the newest of them
   uint64_t newest_epoch = 0;                          // that it ever had or was told
   std::map<std::string, agent::Report> reports = {};  // by host
+  std::optional<CostParameters> costs = {};           // CommunicatorView's
   MonotonicNs since = 0;
   uint64_t revision = 0;  // another one whenever Registry::View(id) is another one; not 0
 
@@ -73,6 +76,8 @@ class Registry {
   const strategy::Strategy& Propose(CommId id, strategy::Strategy strategy, MonotonicNs now);
   // Nothing came of what was proposed: as far as is known it runs on as it did.
   void GiveUpProposals(CommId id);
+  // From now on `id` is to go by these. REQUIRES: a communicator.
+  void SetCosts(CommId id, const CostParameters& costs);
   // True where the leader gave the newest proposal up.
   bool Report(const std::string& host, const agent::Report& report);
   // The leader's word ends the communicator; another host's only its own part.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/algorithm_rules.h"
 #include "controller/flow_policies.h"
+#include "controller/measured_costs.h"
 #include "controller/policy/fair_flow.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/flow_planner.h"
@@ -159,6 +160,7 @@ bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicato
 void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,
                    strategy::Strategy* strategy) {
   PutRules(AlgorithmPolicies(objects, communicator), strategy);
+  if (communicator.costs) PutCosts(*communicator.costs, strategy);
 }
 
 std::vector<absl::StatusOr<strategy::Strategy>> RunPolicies(const ObjectSet& objects,

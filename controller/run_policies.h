@@ -19,7 +19,8 @@ const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& co
 // Whether that one places the communicator's flows on paths.
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator);
 
-// Puts into a strategy for `communicator` what Policies say besides rings, paths and ports.
+// Puts into a strategy for `communicator` what Policies say besides rings, paths and ports, and the
+// costs that it is to go by.
 void PutAlgorithms(const ObjectSet& objects, const CommunicatorView& communicator,
                    strategy::Strategy* strategy);
 

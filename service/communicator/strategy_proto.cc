@@ -34,15 +34,27 @@ absl::StatusOr<ChannelStrategy> ChannelFromProto(const strategy::ChannelStrategy
   return channel;
 }
 
-void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) {
-  const CostParameters& costs = value.costs;
-  strategy::CostParameters* out = message->mutable_costs();
+void ToProto(const CostParameters& costs, strategy::CostParameters* out) {
   out->set_operation_us(costs.operation_us);
   out->set_hop_us(costs.hop_us);
   out->set_slice_us(costs.slice_us);
   out->set_lane_bytes_per_us(costs.lane_bytes_per_us);
   out->set_host_bytes_per_us(costs.host_bytes_per_us);
   out->set_local_bytes_per_us(costs.local_bytes_per_us);
+}
+
+CostParameters CostsFromProto(const strategy::CostParameters& costs) {
+  return {.operation_us = costs.operation_us(),
+          .hop_us = costs.hop_us(),
+          .slice_us = costs.slice_us(),
+          .lane_bytes_per_us = costs.lane_bytes_per_us(),
+          .host_bytes_per_us = costs.host_bytes_per_us(),
+          .local_bytes_per_us = costs.local_bytes_per_us()};
+}
+
+void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) {
+  ToProto(value.costs, message->mutable_costs());
+  if (value.own_costs.has_value()) ToProto(*value.own_costs, message->mutable_own_costs());
   for (const AlgorithmRule& rule : value.rules) {
     strategy::AlgorithmRule* entry = message->add_rules();
     entry->set_kind(static_cast<uint32_t>(rule.kind));
@@ -55,15 +67,8 @@ void ToProto(const ChoiceParameters& value, strategy::AlgorithmChoice* message) 
 
 absl::StatusOr<ChoiceParameters> ChoiceFromProto(const strategy::AlgorithmChoice& message) {
   ChoiceParameters value;
-  if (message.has_costs()) {
-    const strategy::CostParameters& costs = message.costs();
-    value.costs = {.operation_us = costs.operation_us(),
-                   .hop_us = costs.hop_us(),
-                   .slice_us = costs.slice_us(),
-                   .lane_bytes_per_us = costs.lane_bytes_per_us(),
-                   .host_bytes_per_us = costs.host_bytes_per_us(),
-                   .local_bytes_per_us = costs.local_bytes_per_us()};
-  }
+  if (message.has_costs()) value.costs = CostsFromProto(message.costs());
+  if (message.has_own_costs()) value.own_costs = CostsFromProto(message.own_costs());
   for (const strategy::AlgorithmRule& rule : message.rules()) {
     // Before they are cut to the types' widths.
     if (rule.kind() >= kOpKinds || rule.algorithm() < 0 || rule.algorithm() >= kAlgorithms) {

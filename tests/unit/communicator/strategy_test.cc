@@ -143,6 +143,9 @@ TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
   strategy.algorithms.costs.hop_us = -1;
   EXPECT_THAT(Refusal(strategy), HasSubstr("hop_us is -1"));
   strategy = Ring({0, 1, 2});
+  strategy.algorithms.own_costs = {.local_bytes_per_us = 0};
+  EXPECT_THAT(Refusal(strategy), HasSubstr("local_bytes_per_us is 0"));
+  strategy = Ring({0, 1, 2});
   strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};
   EXPECT_THAT(Refusal(strategy), HasSubstr("rule 0: there is no all_gather by 'tree'"));
   strategy.algorithms.rules.assign(kMaxAlgorithmRules + 1, {.kind = OpKind::kAllReduce});

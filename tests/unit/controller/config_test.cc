@@ -25,7 +25,8 @@ TEST(ControllerConfig, EveryKeyIsRead) {
   ControllerConfig config;
   const absl::Status status = Read(
       "listen: '[::1]:7600'\nstate_dir: /run/mccs\nstore: /var/lib/mccs/store.db\n"
-      "metrics_listen: '0.0.0.0:7501'\nlog_level: debug\nheartbeat_timeout: 1500ms\n",
+      "metrics_listen: '0.0.0.0:7501'\nlog_level: debug\nheartbeat_timeout: 1500ms\n"
+      "calibrate_costs: false\n",
       &config);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.listen, "[::1]:7600");
@@ -34,6 +35,7 @@ TEST(ControllerConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.metrics_listen, "0.0.0.0:7501");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.heartbeat_timeout_ns, 1500 * kNsPerMs);
+  EXPECT_FALSE(config.calibrate_costs);
 }
 
 TEST(ControllerConfig, WrongValuesAreToldWithTheirPlaces) {

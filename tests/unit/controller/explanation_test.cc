@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "controller/measured_costs.h"
 #include "controller/policy/shares.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
@@ -135,6 +136,21 @@ TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
             "h0 → h2 → h1 → h3 → h0, on channel 0: crosses between 2 racks 4 times "
             "(at least 2; by rank 4)");
   EXPECT_THAT(WhyOf(Ask(kFirst, ""))["Ring"], HasSubstr("channel 0: in one rack"));
+}
+
+TEST_F(ExplanationTest, CostsAreSaidAndWhereTheyComeFrom) {
+  Announce(7, {"h0", "h2"});
+  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
+            "a hop 10 us, a host 16 Gbps, a lane 16 Gbps: the daemons' own");
+  agent::Announce announce = registry_.communicators().begin()->second.announced;
+  CostParameters measured;
+  measured.hop_us = 92;
+  measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
+  PutCosts(measured, announce.mutable_strategy());
+  EXPECT_TRUE(registry_.Announce("h0", announce, 0).ok());
+  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
+            "a hop 92 us, a host 100 Mbps, a lane 100 Mbps: measured; the daemons' own: a hop 10 "
+            "us, a host 16 Gbps, a lane 16 Gbps");
 }
 
 TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {

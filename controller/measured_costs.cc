@@ -1,0 +1,135 @@
+#include "controller/measured_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "algorithms/algorithm_choice.h"
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace mccs {
+namespace {
+
+constexpr double kFarApart = 2;
+// Of what networks are like, and then some.
+constexpr double kLeastUs = 0.5;
+constexpr double kMostUs = 1e7;
+constexpr double kLeastBytesPerUs = 0.01;
+constexpr double kMostBytesPerUs = 1e6;
+constexpr double kBpsPerBytePerUs = 8e6;
+
+// The lower one of two. REQUIRES: there are values.
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bool IsFar(double one, double other) {
+  return one >= kFarApart * other || other >= kFarApart * one;
+}
+
+// Of a short slice, with both ends' work.
+double OneWayUs(const CostParameters& costs) {
+  return std::max(costs.hop_us + 2 * costs.slice_us, kLeastUs);
+}
+
+CostParameters FromProto(const strategy::CostParameters& message) {
+  return {.operation_us = message.operation_us(),
+          .hop_us = message.hop_us(),
+          .slice_us = message.slice_us(),
+          .lane_bytes_per_us = message.lane_bytes_per_us(),
+          .host_bytes_per_us = message.host_bytes_per_us(),
+          .local_bytes_per_us = message.local_bytes_per_us()};
+}
+
+strategy::CostParameters ToProto(const CostParameters& costs) {
+  strategy::CostParameters message;
+  message.set_operation_us(costs.operation_us);
+  message.set_hop_us(costs.hop_us);
+  message.set_slice_us(costs.slice_us);
+  message.set_lane_bytes_per_us(costs.lane_bytes_per_us);
+  message.set_host_bytes_per_us(costs.host_bytes_per_us);
+  message.set_local_bytes_per_us(costs.local_bytes_per_us);
+  return message;
+}
+
+bool IsValid(const CostParameters& costs) { return ValidateChoice({.costs = costs, .rules = {}}).ok(); }
+
+}  // namespace
+
+MeasuredNetwork MeasuredOf(const CommunicatorRecord& communicator) {
+  const strategy::Strategy& strategy = communicator.InForce();
+  std::vector<double> one_way_us, bytes_per_us;  // by host
+  for (const auto& [host, report] : communicator.reports) {
+    if (report.epoch() != strategy.epoch()) continue;
+    std::vector<double> of_lanes;
+    for (const agent::Lane& lane : report.lanes()) {
+      const bool carries_plans = lane.channel() >= 0 && lane.channel() < strategy.channels_size();
+      if (carries_plans && lane.round_trip_ns() > 0)
+        of_lanes.push_back(static_cast<double>(lane.round_trip_ns()) / 2 / kNsPerUs);
+    }
+    if (!of_lanes.empty()) one_way_us.push_back(Median(std::move(of_lanes)));
+    if (report.sent_bps() > 0)
+      bytes_per_us.push_back(static_cast<double>(report.sent_bps()) / kBpsPerBytePerUs);
+  }
+  const auto hosts = static_cast<size_t>(communicator.announced.hosts_size());
+  MeasuredNetwork measured;
+  if (!one_way_us.empty() && 2 * one_way_us.size() >= hosts)
+    measured.one_way_us = std::clamp(Median(std::move(one_way_us)), kLeastUs, kMostUs);
+  if (!bytes_per_us.empty() && 2 * bytes_per_us.size() >= hosts) {
+    measured.host_bytes_per_us =
+        std::clamp(Median(std::move(bytes_per_us)), kLeastBytesPerUs, kMostBytesPerUs);
+  }
+  return measured;
+}
+
+CostParameters CostsOf(const strategy::AlgorithmChoice& choice) {
+  return choice.has_costs() ? FromProto(choice.costs()) : CostParameters();
+}
+
+CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice) {
+  return choice.has_own_costs() ? FromProto(choice.own_costs()) : CostsOf(choice);
+}
+
+std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
+                                        const MeasuredNetwork& measured) {
+  if (!IsValid(in_force) || !IsValid(own)) return std::nullopt;
+  CostParameters costs = in_force;
+  if (measured.one_way_us) costs.hop_us = std::max(*measured.one_way_us - 2 * costs.slice_us, 0.0);
+  if (measured.host_bytes_per_us) {
+    costs.host_bytes_per_us = *measured.host_bytes_per_us;
+    costs.lane_bytes_per_us =
+        *measured.host_bytes_per_us / own.host_bytes_per_us * own.lane_bytes_per_us;
+  }
+  if (!IsValid(costs)) return std::nullopt;
+  return costs;
+}
+
+bool FarApart(const CostParameters& one, const CostParameters& other) {
+  return IsFar(OneWayUs(one), OneWayUs(other)) ||
+         IsFar(one.host_bytes_per_us, other.host_bytes_per_us);
+}
+
+void PutCosts(const CostParameters& costs, strategy::Strategy* strategy) {
+  if (costs == CostsOf(strategy->algorithms())) return;
+  const CostParameters own = OwnCostsOf(strategy->algorithms());
+  strategy::AlgorithmChoice* choice = strategy->mutable_algorithms();
+  *choice->mutable_costs() = ToProto(costs);
+  if (costs == own) {
+    choice->clear_own_costs();
+  } else {
+    *choice->mutable_own_costs() = ToProto(own);
+  }
+}
+
+std::string CostsText(const CostParameters& costs) {
+  return absl::StrCat("a hop ", costs.hop_us, " us, a host ",
+                      FormatBitRate(costs.host_bytes_per_us * kBpsPerBytePerUs), ", a lane ",
+                      FormatBitRate(costs.lane_bytes_per_us * kBpsPerBytePerUs));
+}
+
+}  // namespace mccs

@@ -1,0 +1,49 @@
+// The costs by which a communicator's calls are chosen for (algorithms/cost.h), from what its
+// daemons measure of the network (proto/agent.proto). Pure.
+#ifndef MCCS_CONTROLLER_MEASURED_COSTS_H_
+#define MCCS_CONTROLLER_MEASURED_COSTS_H_
+
+#include <optional>
+#include <string>
+
+#include "algorithms/cost.h"
+#include "controller/registry.h"
+#include "proto/strategy.pb.h"
+
+namespace mccs {
+
+// Held within bounds, whatever daemons say.
+struct MeasuredNetwork {
+  // Of a short slice from host to host, with what both are busy with it.
+  std::optional<double> one_way_us = {};
+  std::optional<double> host_bytes_per_us = {};
+
+  friend bool operator==(const MeasuredNetwork&, const MeasuredNetwork&) = default;
+};
+
+// Under the strategy in force: medians over the hosts, of each host over its lanes for collectives.
+// Nothing where fewer than half of the hosts have the figure.
+MeasuredNetwork MeasuredOf(const CommunicatorRecord& communicator);
+
+// Costs in force.
+CostParameters CostsOf(const strategy::AlgorithmChoice& choice);
+// Those that the daemons have of themselves.
+CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice);
+
+// `in_force` with what was measured; a slice's time and the ratio of a lane's rate to its host's
+// are the daemons' own. Nothing: those are none with which anything could be reckoned.
+std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
+                                        const MeasuredNetwork& measured);
+
+// A slice takes twice as long with the one as with the other, or a host has half the rate.
+bool FarApart(const CostParameters& one, const CostParameters& other);
+
+// From now on it goes by `costs`; its own ones are kept beside them.
+void PutCosts(const CostParameters& costs, strategy::Strategy* strategy);
+
+// "a hop 10 us, a host 16 Gbps, a lane 16 Gbps".
+std::string CostsText(const CostParameters& costs);
+
+}  // namespace mccs
+
+#endif  // MCCS_CONTROLLER_MEASURED_COSTS_H_

@@ -1,0 +1,132 @@
+// Costs that follow the network: production daemons, agents and controller over networks of several
+// kinds.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "controller/measured_costs.h"
+#include "tests/sim/sim_control.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kHosts = 4;
+constexpr int kAtOnce = 16;  // calls in a rank's ring
+constexpr uint64_t kSmall = 2;
+// By the daemons' own costs no call for a direct plan.
+constexpr uint64_t kMiddle = 32 << 10;
+constexpr int64_t kSoonNs = 3 * CostKeeper::kLookEveryNs;
+
+// Every slice takes so long, whatever it is.
+class Calibrated {
+ public:
+  Calibrated(uint64_t seed, int64_t delay_ns)
+      : world_({.seed = seed,
+                .hosts = kHosts,
+                .lanes = {.slots = 16, .slot_bytes = 16u << 10},  // of a call of kMiddle, and more
+                .network = {.min_delay_ns = delay_ns,
+                            .max_delay_ns = delay_ns,
+                            .max_portion_bytes = 64u << 10,
+                            .buffer_bytes = 1u << 20},
+                .controller =
+                    [this, seed](SimClock& clock) {
+                      auto control = std::make_unique<SimControl>(clock, seed);
+                      control_ = control.get();
+                      return control;
+                    }}),
+        job_(world_, {0, 1, 2, 3}, kMiddle * sizeof(float)) {}
+
+  SimWorld& world() { return world_; }
+  bool Form() {
+    if (!job_.Form()) return false;
+    world_.RunFor(kNsPerSec);  // The controller hears of it.
+    return true;
+  }
+  SimControl& control() { return *control_; }
+
+  strategy::Strategy in_force() {
+    return control_->With(
+        [](Coordinator& c) { return c.registry().communicators().begin()->second.InForce(); });
+  }
+  // Wrong elements; or all of them, where it does not end.
+  uint64_t Run(uint64_t count, int calls) {
+    job_.Fill(count);
+    for (int i = 0; i < calls; ++i) {
+      job_.PostAll(OpKind::kAllReduce, count);
+      if (i % kAtOnce != 0 && i + 1 < calls) continue;
+      if (!world_.RunUntil([&] { return job_.Done(); })) return count;
+    }
+    return job_.Wrong(OpKind::kAllReduce, count);
+  }
+  int64_t TimeOf(uint64_t count) {
+    EXPECT_EQ(Run(count, 1), 0u);  // opens the lanes
+    const MonotonicNs begin = world_.clock().Now();
+    EXPECT_EQ(Run(count, 1), 0u);
+    return world_.clock().Now() - begin;
+  }
+
+ private:
+  SimControl* control_ = nullptr;  // world_'s
+  SimWorld world_;
+  SimJob job_;
+};
+
+TEST(SimCalibration, OverAFarNetworkCallsTakeFewerHops) {
+  constexpr int64_t kDelayNs = 500 * kNsPerUs;
+  Calibrated far(1, kDelayNs);
+  ASSERT_TRUE(far.Form());
+  const int64_t before_ns = far.TimeOf(kMiddle);
+  const uint64_t epoch = far.in_force().epoch();
+  ASSERT_EQ(far.Run(kSmall, 300), 0u);
+  far.world().RunFor(kSoonNs);
+  ASSERT_EQ(far.in_force().epoch(), epoch + 1);
+  const strategy::AlgorithmChoice choice = far.in_force().algorithms();
+  EXPECT_EQ(OwnCostsOf(choice), CostParameters());
+  EXPECT_NEAR(CostsOf(choice).hop_us, 492, 5);
+  for (int h = 0; h < kHosts; ++h) {
+    const auto& report = far.control().agent(h).reports().begin()->second;
+    EXPECT_EQ(report.epoch.value(), epoch + 1) << "host " << h;
+  }
+  EXPECT_LT(far.TimeOf(kMiddle), before_ns / 2);
+  // And there it stays.
+  ASSERT_EQ(far.Run(kSmall, 300), 0u);
+  ASSERT_EQ(far.Run(kMiddle, 50), 0u);
+  far.world().RunFor(600 * kNsPerSec);
+  EXPECT_LE(far.in_force().epoch(), epoch + 2);
+}
+
+TEST(SimCalibration, ANetworkAsItIsThoughtToBeChangesNothing) {
+  const CostParameters own;
+  Calibrated as_thought(1, static_cast<int64_t>((own.hop_us + 2 * own.slice_us) * kNsPerUs));
+  ASSERT_TRUE(as_thought.Form());
+  const uint64_t epoch = as_thought.in_force().epoch();
+  ASSERT_EQ(as_thought.Run(kSmall, 300), 0u);
+  as_thought.world().RunFor(60 * kNsPerSec);
+  EXPECT_EQ(as_thought.in_force().epoch(), epoch);
+}
+
+// While the costs change operations go on, and other things happen to the controller.
+TEST(SimCalibration, NothingIsLostMeanwhile) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Calibrated far(seed, (100 + 100 * static_cast<int64_t>(seed)) * kNsPerUs);
+    ASSERT_TRUE(far.Form());
+    const uint64_t epoch = far.in_force().epoch();
+    ASSERT_EQ(far.Run(kSmall, 300), 0u);
+    for (int i = 0; i < 20; ++i) {
+      far.world().RunFor(2 * kNsPerSec);
+      if (seed % 2 == 0 && i == 3) {
+        far.control().Kill();
+        far.control().Restart();
+      }
+      ASSERT_EQ(far.Run(i % 2 == 0 ? kSmall : kMiddle, 10), 0u);
+    }
+    EXPECT_GT(far.in_force().epoch(), epoch);
+    EXPECT_TRUE(far.in_force().algorithms().has_own_costs());
+  }
+}
+
+}  // namespace
+}  // namespace mccs
