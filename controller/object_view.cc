@@ -85,6 +85,7 @@ void Describe(const TopologySpec& spec, Facts* facts) {
   facts->Add("NICS", absl::StrCat(topology.nics().size()), kWide);
   facts->Add("GPUS", absl::StrCat(topology.gpus().size()));
   facts->Add("LINKS", absl::StrCat(topology.links().size()));
+  facts->Add("MTU", absl::StrCat(topology.mtu_bytes()), kWide);
 }
 
 void Describe(const DrainSpec& drain, Facts* facts) {
