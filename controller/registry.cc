@@ -44,6 +44,11 @@ bool SaysTheSame(agent::Announce a, agent::Announce b) {
 
 // The leader says what is in force.
 void Renew(const agent::Announce& announce, CommunicatorRecord* record) {
+  // Rings count in the hosts for which they were proposed.
+  const auto& hosts = announce.hosts();
+  const auto& before = record->announced.hosts();
+  if (!std::equal(hosts.begin(), hosts.end(), before.begin(), before.end()))
+    record->proposed.clear();
   record->announced = announce;
   const uint64_t in_force = announce.strategy().epoch();
   std::erase_if(record->proposed, [&](const auto& s) { return s.epoch() <= in_force; });

@@ -50,6 +50,19 @@ TEST_F(CoordinatorTest, AnOlderProposalMayYetComeIntoForceBeforeTheNewest) {
   EXPECT_THAT(Describe("0")->rings(0).hosts(), testing::ElementsAre("h0", "h1"));
 }
 
+// No daemon of ours says such a thing; one that does must not have policies look for hosts that are
+// not there.
+TEST_F(CoordinatorTest, WhatWasProposedForOtherHostsIsForgotten) {
+  StartCommunicator();
+  ASSERT_EQ(Reverse().size(), 1u);
+  agent::Announce announce = MakeAnnounce(1, {"h0"});
+  announce.set_running(true);
+  announce.mutable_strategy()->set_epoch(2);
+  Say(kFirst, Announcement(announce));
+  EXPECT_TRUE(coordinator_.registry().communicators().at(CommId(1)).proposed.empty());
+  Tick();
+}
+
 TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEpoch) {
   StartCommunicator();
   Reverse();
