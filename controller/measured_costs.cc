@@ -57,7 +57,9 @@ strategy::CostParameters ToProto(const CostParameters& costs) {
   return message;
 }
 
-bool IsValid(const CostParameters& costs) { return ValidateChoice({.costs = costs, .rules = {}}).ok(); }
+bool IsValid(const CostParameters& costs) {
+  return ValidateChoice({.costs = costs, .rules = {}}).ok();
+}
 
 }  // namespace
 
@@ -99,7 +101,8 @@ std::optional<CostParameters> Calibrate(const CostParameters& in_force, const Co
                                         const MeasuredNetwork& measured) {
   if (!IsValid(in_force) || !IsValid(own)) return std::nullopt;
   CostParameters costs = in_force;
-  if (measured.one_way_us) costs.hop_us = std::max(*measured.one_way_us - 2 * costs.slice_us, 0.0);
+  if (measured.one_way_us)
+    costs.hop_us = std::max(*measured.one_way_us - 2 * costs.slice_us, own.hop_us);
   if (measured.host_bytes_per_us) {
     costs.host_bytes_per_us = *measured.host_bytes_per_us;
     costs.lane_bytes_per_us =

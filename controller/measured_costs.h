@@ -30,8 +30,9 @@ CostParameters CostsOf(const strategy::AlgorithmChoice& choice);
 // Those that the daemons have of themselves.
 CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice);
 
-// `in_force` with what was measured; a slice's time and the ratio of a lane's rate to its host's
-// are the daemons' own. Nothing: those are none with which anything could be reckoned.
+// `in_force` with what was measured. A slice's time and the ratio of a lane's rate to its host's
+// are the daemons' own, and a hop takes no less than theirs: the smallest round trip is one for
+// which no processor was waited for. Nothing: those are none with which anything could be reckoned.
 std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
                                         const MeasuredNetwork& measured);
 
