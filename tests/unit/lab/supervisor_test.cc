@@ -49,7 +49,11 @@ class SupervisorTest : public testing::Test {
   LabPlan Plan(Environment environment = {}) {
     return {.name = "t",
             .hosts = PlainHosts(2, 2),
-            .products = {.lab = "", .mccsd = FAKE_DAEMON, .controller = FAKE_DAEMON, .preload = {}},
+            .products = {.lab = "",
+                         .mccsd = FAKE_DAEMON,
+                         .controller = FAKE_DAEMON,
+                         .mccsctl = "",
+                         .preload = {}},
             .environment = std::move(environment),
             .network = {},
             .stop_grace_ns = 200 * kNsPerMs};
