@@ -1,6 +1,7 @@
 #include "service/config.h"
 
 #include <charconv>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
@@ -98,6 +99,21 @@ void ReadLimits(YamlReader& yaml, Config* config) {
   }
 }
 
+void ReadMarkings(YamlReader& yaml, Markings* markings) {
+  constexpr const char* kPriorities[] = {"1", "2", "3", "4", "5", "6", "7"};
+  static_assert(std::size(kPriorities) == kMaxPriority);
+  YamlReader dscp = yaml.Child("dscp");
+  for (size_t i = 0; i < std::size(kPriorities); ++i) {
+    uint32_t mark = 0;
+    dscp.Field(kPriorities[i], &mark);
+    if (mark > kMaxDscp) {
+      dscp.Refuse(kPriorities[i], absl::StrCat("must be 0 to ", static_cast<int>(kMaxDscp)));
+    } else {
+      (*markings)[i + 1] = static_cast<uint8_t>(mark);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Config> ReadConfig(const std::string& path) {
@@ -122,6 +138,7 @@ absl::StatusOr<Config> ReadConfig(const std::string& path) {
   ReadLanes(yaml, &config);
   ReadAlgorithms(yaml, &config.algorithms);
   ReadLimits(yaml, &config);
+  ReadMarkings(yaml, &config.dscp);
   auto level = ParseLogLevel(log_level);
   if (level.ok()) {
     config.log_level = *level;

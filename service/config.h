@@ -37,6 +37,7 @@ struct Config {
   uint32_t skew = 6;
   ChoiceParameters algorithms;
   BufferLimits buffers;
+  Markings dscp = {};
 };
 
 // Reads `path` over the defaults, and looks up the host names of `listen` and `advertise`: may

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
 
 Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
     : parts_(parts),
+      pacing_(options.markings),
       environment_{
           .access = {.network = parts.network, .random = parts.random, .clock = parts.clock},
           .transport = parts.transport,

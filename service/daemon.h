@@ -44,6 +44,7 @@ struct DaemonOptions {
   uint32_t skew = 1;
   ChoiceParameters algorithms;
   BufferLimits buffers;
+  Markings markings = {};
 };
 
 // Meeting places of one tenant's NCCL_COMM_IDs at a time.

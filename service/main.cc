@@ -113,7 +113,8 @@ absl::Status Serve(const Config& config, Log& log) {
                         .lanes = config.lanes,
                         .skew = config.skew,
                         .algorithms = config.algorithms,
-                        .buffers = config.buffers};
+                        .buffers = config.buffers,
+                        .markings = config.dscp};
   if (!config.advertise.empty()) {
     MCCS_ASSIGN_OR_RETURN(options.advertise, ParseEndpoint(config.advertise));
   }

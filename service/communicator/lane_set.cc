@@ -135,6 +135,7 @@ absl::StatusOr<IncomingLane*> LaneSet::FindOrMakeIncoming(ChannelId channel, Hos
       *options_.access.clock, origin, std::move(slots), std::move(lane),
       LaneTally(options_.counters != nullptr ? &options_.counters->received : nullptr)));
   incoming_by_key_.emplace(LaneKey(channel, peer), &incoming);
+  if (pace_.has_value()) incoming.Mark(options_.pacing->MarkOf(pace_->priority));
   if (excused_[static_cast<size_t>(peer.value())]) incoming.Excuse();
   if (channel == kMessageChannel && message_listener_) message_listener_(peer, incoming.lane());
   return &incoming;
@@ -269,6 +270,7 @@ void LaneSet::SetPace(const Pace& pace) {
   MCCS_CHECK(options_.pacing != nullptr);
   pace_ = pace;
   for (const auto& lane : outgoing_) lane->SetPace(pace, *options_.pacing, options_.tenant);
+  for (const auto& lane : incoming_) lane->Mark(options_.pacing->MarkOf(pace.priority));
 }
 
 bool LaneSet::held() const {

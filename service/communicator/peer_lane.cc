@@ -113,6 +113,7 @@ void OutgoingLane::SetPace(const Pace& pace, HostPacing& host, const std::string
     if (ours) rate_bps = lane.rate_bps;
   }
   gate_->Set(rate_bps, pace.windows, pace.priority);
+  lane_->Mark(host.MarkOf(pace.priority));
 }
 
 absl::Status OutgoingLane::Poll(bool* moved) {

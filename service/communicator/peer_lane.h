@@ -142,6 +142,8 @@ class IncomingLane {
   ChannelId channel() const { return origin_.channel; }
   HostIndex peer() const { return origin_.peer; }
 
+  // What its acknowledgements bear (Connection::Mark).
+  void Mark(uint8_t dscp) { lane_->Mark(dscp); }
   // A connection that the peer opened, authenticated; it takes the place of an older one.
   void Attach(std::unique_ptr<Connection> connection);
   // As OutgoingLane's; without a first connection there is nothing to do.

@@ -1,21 +1,27 @@
-// What lanes of different communicators of one daemon share: the rates of tenants, and the NICs.
-// Each is there as long as somebody holds it.
+// What lanes of different communicators of one daemon share: the rates of tenants and the NICs,
+// each of which is there as long as somebody holds it, and what packets bear.
 //
 // OWNER: the daemon; outlives its communicators. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_PACING_HOST_PACING_H_
 #define MCCS_SERVICE_PACING_HOST_PACING_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "service/pacing/nic_classes.h"
+#include "service/pacing/pace.h"
 #include "service/pacing/shared_bucket.h"
 
 namespace mccs {
 
 class HostPacing {
  public:
+  explicit HostPacing(const Markings& markings = {}) : markings_(markings) {}
+
+  // REQUIRES: priority ≤ kMaxPriority.
+  uint8_t MarkOf(uint32_t priority) const { return markings_[priority]; }
   std::shared_ptr<SharedBucket> Tenant(const std::string& name) { return tenants_.Get(name); }
   // By the address that lanes leave from.
   std::shared_ptr<NicClasses> Nic(const std::string& address) { return nics_.Get(address); }
@@ -37,6 +43,7 @@ class HostPacing {
     std::map<std::string, std::weak_ptr<Value>> values_;
   };
 
+  const Markings markings_;
   Table<SharedBucket> tenants_;
   Table<NicClasses> nics_;
 };

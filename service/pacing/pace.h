@@ -5,6 +5,7 @@
 #ifndef MCCS_SERVICE_PACING_PACE_H_
 #define MCCS_SERVICE_PACING_PACE_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -47,6 +48,11 @@ struct Pace {
 };
 
 inline constexpr uint32_t kMaxPriority = 7;
+
+// What packets bear as DSCP in their IP header, by class. Those of communicators of which the
+// controller says nothing bear none.
+using Markings = std::array<uint8_t, kMaxPriority + 1>;
+inline constexpr uint8_t kMaxDscp = 63;
 
 }  // namespace mccs
 

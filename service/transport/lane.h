@@ -112,6 +112,8 @@ class SendLane {
   // Who is asked from now on how much may be sent; null: as much as the connection takes.
   // LIFETIME: the gate, until another takes its place or the lane is gone.
   virtual void SetGate(SendGate* gate) = 0;
+  // What packets of this and all later connections bear from now on (Connection::Mark).
+  virtual void Mark(uint8_t dscp) = 0;
   // After the last Poll.
   virtual LaneWait waits_for() const = 0;
 
@@ -184,7 +186,8 @@ class RecvLane {
   // REQUIRES: Landed(n) ≠ kNotYet and n not released.
   virtual void Release(SliceNumber n) = 0;
 
-  // As SendLane's.
+  // As SendLane's. What it marks are acknowledgements.
+  virtual void Mark(uint8_t dscp) = 0;
   virtual bool Poll() = 0;
   virtual void Attach(std::unique_ptr<Connection> connection) = 0;
   virtual absl::Status status() const = 0;

@@ -10,6 +10,7 @@
 #ifndef MCCS_SERVICE_TRANSPORT_LANE_LINK_H_
 #define MCCS_SERVICE_TRANSPORT_LANE_LINK_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,9 +35,17 @@ class LaneLink {
   bool Attach(std::unique_ptr<Connection> connection) {
     if (failed_) return false;
     connection_ = std::move(connection);
+    if (dscp_ != 0) connection_->Mark(dscp_);
     status_ = absl::OkStatus();
     ++attached_;
     return true;
+  }
+
+  // This connection and those to come.
+  void Mark(uint8_t dscp) {
+    if (dscp == dscp_) return;
+    dscp_ = dscp;
+    if (connection_ != nullptr) connection_->Mark(dscp);
   }
 
   // The connection broke: the lane waits for another.
@@ -58,6 +67,7 @@ class LaneLink {
   std::unique_ptr<Connection> connection_;
   absl::Status status_ = absl::UnavailableError("lane stalled: not connected yet");
   uint64_t attached_ = 0;
+  uint8_t dscp_ = 0;
   bool failed_ = false;
 };
 

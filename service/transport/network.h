@@ -38,6 +38,10 @@ class Connection {
   // LIFETIME: `waker`, until another takes its place or the stream is gone.
   virtual void WakeOnReady(Waker* waker) = 0;
 
+  // From now on its packets bear this DSCP in their IP header (0 to 63), for switches that serve
+  // some packets before others. Nothing on networks that have no such thing.
+  virtual void Mark(uint8_t /*dscp*/) {}
+
   virtual Endpoint local() const = 0;
   virtual Endpoint remote() const = 0;
 };

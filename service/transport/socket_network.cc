@@ -44,6 +44,7 @@ class SocketConnection final : public Connection {
     readiness_.waker = waker;
     if (readable() || writable()) Wake();
   }
+  void Mark(uint8_t dscp) override;
   Endpoint local() const override { return local_; }
   Endpoint remote() const override { return remote_; }
 
@@ -125,6 +126,20 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
     }
   }
   return static_cast<size_t>(got);
+}
+
+// The two lowest bits of the field are ECN's, which the kernel keeps to itself. A kernel that refuses
+// sends as before.
+void SocketConnection::Mark(uint8_t dscp) {
+  const int field = dscp << 2;
+  int family = AF_INET;
+  socklen_t size = sizeof(family);
+  getsockopt(fd_.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+  if (family == AF_INET6) {
+    setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_TCLASS, &field, sizeof(field));
+  } else {
+    setsockopt(fd_.get(), IPPROTO_IP, IP_TOS, &field, sizeof(field));
+  }
 }
 
 void SocketConnection::Postpone(int error, bool* ready) {

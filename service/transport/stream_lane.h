@@ -42,6 +42,7 @@ class StreamSendLane final : public SendLane {
     gate_ = gate;
     held_ = false;
   }
+  void Mark(uint8_t dscp) override { link_.Mark(dscp); }
   LaneWait waits_for() const override;
 
  private:
@@ -104,6 +105,7 @@ class StreamRecvLane final : public RecvLane {
   std::optional<SliceTag> OldestTag() const override;
   std::vector<MemRef> UnusedSlots() const override;
   void Release(SliceNumber n) override;
+  void Mark(uint8_t dscp) override { link_.Mark(dscp); }
   bool Poll() override;
   void Attach(std::unique_ptr<Connection> connection) override;
   absl::Status status() const override { return link_.status(); }

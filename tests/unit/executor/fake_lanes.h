@@ -84,6 +84,7 @@ class FakeSendLane final : public SendLane {
   void Attach(std::unique_ptr<Connection>) override {}
   absl::Status status() const override { return failure; }
   void SetGate(SendGate*) override {}
+  void Mark(uint8_t) override {}
   LaneWait waits_for() const override { return LaneWait::kNothing; }
   LaneCounters counters() const override { return {}; }
   Endpoint local() const override { return {}; }
@@ -143,6 +144,7 @@ class FakeRecvLane final : public RecvLane {
     landed_[n].released = true;
     while (released_ < landed_.size() && landed_[released_].released) ++released_;
   }
+  void Mark(uint8_t) override {}
   bool Poll() override { return false; }
   void Attach(std::unique_ptr<Connection>) override {}
   absl::Status status() const override { return absl::OkStatus(); }

@@ -45,7 +45,8 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
       "lanes: {channels: 4, slots: 16, slot_bytes: 1MiB, skew: 3}\n"
       "algorithms:\n  costs: {hop_us: 12.5}\n"
       "  rules: [{kind: all_reduce, algorithm: tree, max_bytes: 8KiB}]\n"
-      "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n");
+      "limits: {buffers_per_tenant: 20000, mapped_bytes_per_tenant: 100GiB}\n"
+      "dscp: {5: 40, 7: 46}\n");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->host, "h7");
   EXPECT_EQ(config->metrics_listen, "127.0.0.1:7401");
@@ -62,6 +63,7 @@ TEST_F(ServiceConfigTest, EverythingCanBeSaid) {
   EXPECT_EQ(config->algorithms.rules, std::vector{rule});
   EXPECT_EQ(config->buffers.buffers_per_tenant, 20000u);
   EXPECT_EQ(config->buffers.mapped_bytes_per_tenant, 100 * kGiB);
+  EXPECT_EQ(config->dscp, (Markings{0, 0, 0, 0, 0, 40, 0, 46}));
 }
 
 TEST_F(ServiceConfigTest, AnUnknownKeyIsNamedWithItsPlace) {
@@ -84,6 +86,8 @@ TEST_F(ServiceConfigTest, LimitsAreKept) {
   EXPECT_THAT(Refusal("lanes: {slot_bytes: 1KiB}"), HasSubstr("must be 16384"));
   EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 0}"), HasSubstr("must be 1 to 49152"));
   EXPECT_THAT(Refusal("limits: {buffers_per_tenant: 49153}"), HasSubstr("must be 1 to 49152"));
+  EXPECT_THAT(Refusal("dscp: {5: 64}"), HasSubstr("must be 0 to 63"));
+  EXPECT_THAT(Refusal("dscp: {0: 8}"), HasSubstr("0"));
   EXPECT_THAT(Refusal("log_level: loud"), HasSubstr("loud"));
   EXPECT_THAT(Refusal("listen: nowhere"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(Refusal("sockets: [{path: /a, tenant: t, mode: '0999'}]"), HasSubstr("octal"));
