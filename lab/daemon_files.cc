@@ -67,6 +67,7 @@ absl::Status WriteHostFiles(const LabPaths& paths, const LabHost& host,
                                   "controller: ", controller_endpoint, "\n",           //
                                   "gpus: ", host.gpus, "\n",                           //
                                   "position: {pod: '", host.pod, "', rack: '", host.rack, "'}\n",
+                                  "dscp: {1: 8, 2: 16, 3: 24, 4: 32, 5: 40, 6: 48, 7: 56}\n",
                                   "log_level: info\n", SocketsOf(paths, host.name, tenants), more));
 }
 

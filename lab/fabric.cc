@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
     return DeviceLines(plan, node) + RuleLines(plan, node);
   }));
   MCCS_RETURN_IF_ERROR(
-      RunInEach(plan, tools.tc, nodes, [&](NodeId node) { return RateLines(plan, node); }));
+      RunInEach(plan, tools.tc, nodes, [&](NodeId node) { return QueueLines(plan, node); }));
   MCCS_RETURN_IF_ERROR(SetRoutes(plan, tools, nodes, {}));
   return nodes;
 }
@@ -125,7 +125,7 @@ absl::Status Fabric::SetUp(LinkId link, bool up) const {
 absl::Status Fabric::SetRate(LinkId link, uint64_t rate_bps) const {
   const Cable& cable = plan_.cables[link.value()];
   for (const CableEnd* end : {&cable.a, &cable.b}) {
-    MCCS_RETURN_IF_ERROR(RunBatch(tools_.tc, RateLine(*end, rate_bps), Holder(end->node)));
+    MCCS_RETURN_IF_ERROR(RunBatch(tools_.tc, RateLines(*end, rate_bps), Holder(end->node)));
   }
   return absl::OkStatus();
 }

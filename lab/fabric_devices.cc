@@ -16,9 +16,17 @@ constexpr uint64_t kMinQueueBytes = 256 << 10;
 constexpr uint64_t kBurstMs = 2;
 constexpr uint64_t kMinBurstBytes = 128 << 10;
 
+// Of DSCP; 0 is what nobody has marked.
+constexpr int kClassSelectors = 8;
+// What a class sends before another one of the same priority, of which there is none.
+constexpr int kQuantumBytes = 64 << 10;
+
 // Where the topology does not say how switches hash, the first one's seed. Each switch has another,
 // or those behind it would find all its flows on one side. Zero would be a new one at each start.
 constexpr uint32_t kFirstHashSeed = 0x6d636373;
+
+// tc takes it for hexadecimal.
+std::string ClassNumber(int selector) { return absl::StrCat(10 + selector); }
 
 uint64_t BytesIn(uint64_t rate_bps, uint64_t ms) { return rate_bps / 8 / 1000 * ms; }
 
@@ -101,19 +109,43 @@ std::string DeviceLines(const FabricPlan& plan, NodeId node) {
   return lines;
 }
 
-std::string RateLines(const FabricPlan& plan, NodeId node) {
+std::string QueueLines(const FabricPlan& plan, NodeId node) {
   std::string lines;
   for (const Cable& cable : plan.cables) {
-    if (cable.a.node == node) lines += RateLine(cable.a, cable.rate_bps);
-    if (cable.b.node == node) lines += RateLine(cable.b, cable.rate_bps);
+    if (cable.a.node == node) lines += QueueLines(cable.a, cable.rate_bps);
+    if (cable.b.node == node) lines += QueueLines(cable.b, cable.rate_bps);
   }
   return lines;
 }
 
-std::string RateLine(const CableEnd& end, uint64_t rate_bps) {
-  return absl::StrCat("qdisc replace dev ", end.device, " root tbf rate ", rate_bps, "bit burst ",
-                      std::max(kMinBurstBytes, BytesIn(rate_bps, kBurstMs)), "b limit ",
-                      std::max(kMinQueueBytes, BytesIn(rate_bps, kQueueMs)), "b\n");
+std::string QueueLines(const CableEnd& end, uint64_t rate_bps) {
+  std::string lines = absl::StrCat("qdisc add dev ", end.device, " root handle 1: htb default ",
+                                   ClassNumber(0), "\n");
+  lines += RateLines(end, rate_bps);
+  for (int selector = 1; selector < kClassSelectors; ++selector) {
+    absl::StrAppend(&lines, "filter add dev ", end.device,
+                    " parent 1: protocol ip prio 1 u32 match ip dsfield ", selector << 5, " 0xe0 ",
+                    "flowid 1:", ClassNumber(selector), "\n");
+  }
+  return lines;
+}
+
+// Each class owns next to nothing, and takes of the link what those above it leave.
+std::string RateLines(const CableEnd& end, uint64_t rate_bps) {
+  const uint64_t burst = std::max(kMinBurstBytes, BytesIn(rate_bps, kBurstMs));
+  const std::string to_the_link = absl::StrCat("bit ceil ", rate_bps, "bit burst ", burst,
+                                               "b cburst ", burst, "b quantum ", kQuantumBytes);
+  std::string lines = absl::StrCat("class replace dev ", end.device,
+                                   " parent 1: classid 1:1 htb rate ", rate_bps, to_the_link, "\n");
+  for (int selector = 0; selector < kClassSelectors; ++selector) {
+    const std::string number = ClassNumber(selector);
+    absl::StrAppend(&lines, "class replace dev ", end.device, " parent 1:1 classid 1:", number,
+                    " htb rate ", std::max<uint64_t>(rate_bps / 1000, 8), to_the_link, " prio ",
+                    kClassSelectors - 1 - selector, "\nqdisc replace dev ", end.device,
+                    " parent 1:", number, " handle ", number, ": bfifo limit ",
+                    std::max(kMinQueueBytes, BytesIn(rate_bps, kQueueMs)), "\n");
+  }
+  return lines;
 }
 
 std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node) {

@@ -20,9 +20,12 @@ std::string CableLines(const FabricPlan& plan, const std::vector<int32_t>& node_
 // A node's devices get their addresses and come up. REQUIRES: run there, after CableLines.
 std::string DeviceLines(const FabricPlan& plan, NodeId node);
 
-// For tc: what leaves the node keeps to the rates of its cables. REQUIRES: run there.
-std::string RateLines(const FabricPlan& plan, NodeId node);
-std::string RateLine(const CableEnd& end, uint64_t rate_bps);
+// For tc: what leaves the node keeps to the rates of its cables, and of what waits there the higher
+// class of DSCP (its upper three bits, the class selector) goes first. REQUIRES: run there, once.
+std::string QueueLines(const FabricPlan& plan, NodeId node);
+std::string QueueLines(const CableEnd& end, uint64_t rate_bps);
+// Likewise: another rate for one that has its queues.
+std::string RateLines(const CableEnd& end, uint64_t rate_bps);
 
 // What distinguishes the kernel's behaviour in this node from the default.
 std::vector<Sysctl> SysctlsOf(const FabricPlan& plan, NodeId node);

@@ -49,10 +49,12 @@ absl::Status Try(const NetworkTools& tools, const FabricPlan& plan, pid_t node) 
   }
   CableEnd end = plan.cables.front().b;
   end.device = "p0";
-  absl::Status status = RunBatch(tools.tc, RateLine(end, 100'000'000), node);
+  absl::Status status = RunBatch(tools.tc, QueueLines(end, 100'000'000), node);
   if (status.ok()) return status;
   return absl::UnimplementedError(absl::StrCat(
-      "this kernel gives us no token bucket filter (CONFIG_NET_SCH_TBF): ", status.message()));
+      "this kernel gives us no hierarchy of token buckets with filters (CONFIG_NET_SCH_HTB, "
+      "CONFIG_NET_SCH_FIFO, CONFIG_NET_CLS_U32): ",
+      status.message()));
 }
 
 }  // namespace

@@ -44,11 +44,11 @@ TEST(FabricDevices, PortsSayWhatTheyLeadTo) {
 
 TEST(FabricDevices, EachEndOfALinkKeepsToItsRate) {
   const FabricPlan plan = SmallFabric();
-  EXPECT_THAT(RateLines(plan, NodeNamed(plan, "h2")),
-              HasSubstr("dev nic0 root tbf rate 100000000bit"));
-  EXPECT_THAT(RateLines(plan, NodeNamed(plan, "spine0")),
-              HasSubstr("dev p1 root tbf rate 50000000bit"));
-  EXPECT_THAT(RateLines(plan, NodeNamed(plan, "h2")), Not(HasSubstr("mgmt")));
+  EXPECT_THAT(QueueLines(plan, NodeNamed(plan, "h2")),
+              HasSubstr("dev nic0 parent 1: classid 1:1 htb rate 100000000bit ceil 100000000bit"));
+  EXPECT_THAT(QueueLines(plan, NodeNamed(plan, "spine0")),
+              HasSubstr("dev p1 parent 1: classid 1:1 htb rate 50000000bit ceil 50000000bit"));
+  EXPECT_THAT(QueueLines(plan, NodeNamed(plan, "h2")), Not(HasSubstr("mgmt")));
 }
 
 TEST(FabricDevices, SwitchesHashTheFiveTupleByAFixedSeed) {

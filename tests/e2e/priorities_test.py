@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""A tenant's priority on the way: packets bear a class, and switches that go by it serve the higher one first."""
+import collections
+import json
+import re
+import unittest
+
+from lab_world import ROOT, Lab, cases, eventually, program
+
+POLICY = """\
+apiVersion: mccs/v1
+kind: Policy
+metadata: {name: fair}
+spec: {policy: fair_flow}
+"""
+TENANT = """\
+---
+apiVersion: mccs/v1
+kind: Tenant
+metadata: {name: a}
+spec: {who: {sockets: [a]}, priority: %d}
+"""
+# What is sent while the queues are looked at.
+MOVED = 6_000_000
+
+
+class Priorities(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(name="priorities", topology=ROOT / "tests/testbeds/mccs.yaml")
+        cls.addClassCleanup(cls.lab.down)
+        cls.uplinks = [link["ifname"] for link in json.loads(cls.leaf("ip", "-j", "link"))
+                       if link.get("ifalias", "").startswith("to spine")]
+
+    @classmethod
+    def leaf(cls, *words):
+        said = cls.lab.exec("leaf1", *words)
+        assert said.returncode == 0, said.stderr
+        return said.stdout
+
+    def apply(self, text):
+        file = self.lab.folder / "objects.yaml"
+        file.write_text(text)
+        said = self.lab.exec("controller", program("mccsctl"), "apply", "-f", file)
+        self.assertEqual(said.returncode, 0, said.stderr)
+
+    def job(self, tenant, *hosts):
+        return self.lab.start(program("collective_perf"), "--op", "all_reduce", "--min", "2M", "--max", "2M", "--iters",
+                              100_000, options=("--hosts", ",".join(hosts), "--tenant", tenant))
+
+    def queued(self):
+        """Bytes that have left towards the spines, by the class of their packets."""
+        of_class = collections.Counter()
+        for device in self.uplinks:
+            shown = self.leaf("tc", "-s", "class", "show", "dev", device)
+            for name, sent in re.findall(r"^class htb (\S+) .*\n Sent (\d+) bytes", shown, re.MULTILINE):
+                of_class[name] += int(sent)
+        # 1:10 is for packets without a mark, 1:15 for those of priority 5.
+        return {"none": of_class["1:10"], "fifth": of_class["1:15"]}
+
+    def grown(self, which):
+        """By how much each class grows until this one has grown enough."""
+        before = self.queued()
+        growth = {}
+
+        def enough():
+            growth.update({name: bytes_now - before[name] for name, bytes_now in self.queued().items()})
+            return growth[which] > MOVED
+        self.assertTrue(eventually(enough), f"{growth}\n{self.lab.logs()}")
+        return growth
+
+    def test_the_higher_one_goes_first(self):
+        self.apply(POLICY + TENANT % 5)
+        # Both have flows on both spines.
+        with self.job("a", "h2", "h1") as favoured, self.job("b", "h3", "h5") as other:
+            self.grown("none")
+            self.grown("fifth")
+            both = self.grown("fifth")
+            self.assertGreater(both["fifth"], 4 * both["none"], both)
+            # What an operator takes back is taken back while they run.
+            self.apply(TENANT % 0)
+            self.assertTrue(eventually(lambda: self.grown("none")["fifth"] == 0))
+            self.assertFalse(favoured.has_ended() or other.has_ended(), favoured.output + other.output)
+
+
+if __name__ == "__main__":
+    cases.main()
