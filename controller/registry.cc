@@ -162,8 +162,11 @@ void Registry::NoteRefused(const agent::Host& host, const std::string& why, Mono
   const auto known = hosts_.find(host.name());
   if (known == hosts_.end() && hosts_.size() >= kMaxHosts) return;
   if (known != hosts_.end() && known->second.state == HostState::kReady) return;
-  hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), now, now};
-  ++hosts_revision_;
+  // It tries again and again, and has been away since the first time.
+  const bool again = known != hosts_.end() && known->second.state == HostState::kRefused;
+  const MonotonicNs since = again ? known->second.since : now;
+  hosts_[host.name()] = {host, "", HostState::kRefused, why, AgentKey(), since, now};
+  if (!again) ++hosts_revision_;
 }
 
 void Registry::Heard(const std::string& host, MonotonicNs now) { hosts_.at(host).heard = now; }

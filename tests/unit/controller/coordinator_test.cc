@@ -159,6 +159,22 @@ TEST_F(CoordinatorTest, AHostThatComesBackBringsWhatItLeads) {
   EXPECT_TRUE(Describe("0000000000000002").ok());
 }
 
+// Its daemon comes back every few seconds, and is refused each time.
+TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatIsRefusedAreForgotten) {
+  StartCommunicator();
+  coordinator_.Gone(kFirst, "its connection closed");
+  agent::FromAgent registration = Registration(MakeHost("h0"));
+  registration.mutable_registration()->set_protocol(99);
+  const MonotonicNs end = clock_.now + Coordinator::kForgetOrphansAfterNs + 10 * kNsPerSec;
+  for (uint64_t key = 100; clock_.now < end; ++key) {
+    clock_.now += kNsPerSec;
+    Say(AgentKey(key), registration);
+    Say(kSecond, Beat());
+    Tick();
+  }
+  EXPECT_EQ(communicators(), 0u);
+}
+
 TEST_F(CoordinatorTest, CommunicatorsOfALeaderThatStaysAwayAreForgotten) {
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
