@@ -30,55 +30,20 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
 
   void Start() { StartRead(&incoming_); }
 
-  void Send(agent::ToAgent message) {
-    bool too_slow = false;
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kOpen) return;
-      too_slow = outgoing_.size() >= kMaxWaitingMessages;
-      if (!too_slow) outgoing_.push_back(std::move(message));
+  // Both take their place behind what was queued before; Advance begins with it.
+  void Queue(agent::ToAgent message) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;
+    if (outgoing_.size() >= kMaxWaitingMessages) {
+      return EndLocked(
+          grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read"));
     }
-    if (too_slow)
-      return End(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "the agent does not read"));
-    Advance();
+    outgoing_.push_back(std::move(message));
   }
-
-  void End(grpc::Status status) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (state_ != State::kOpen) return;
-      state_ = State::kEnding;
-      end_ = std::move(status);
-      // What is being written now must stay until it is.
-      outgoing_.resize(writing_ ? 1 : 0);
-    }
-    Advance();
+  void QueueEnd(grpc::Status status) {
+    const std::lock_guard lock(mutex_);
+    EndLocked(std::move(status));
   }
-
-  void OnReadDone(bool ok) override {
-    if (ok) {
-      hub_->Hear(key_, incoming_);
-      StartRead(&incoming_);
-      return;
-    }
-    hub_->Gone(key_, "its connection closed");
-    End(grpc::Status::OK);
-  }
-
-  void OnWriteDone(bool ok) override {
-    {
-      const std::lock_guard lock(mutex_);
-      writing_ = false;
-      outgoing_.pop_front();
-    }
-    if (!ok) End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke"));
-    Advance();
-  }
-
-  void OnDone() override { hub_->Forget(key_); }
-
- private:
-  enum class State { kOpen, kEnding, kFinished };
 
   // Starts the next write, or finishes, if it is time.
   void Advance() {
@@ -100,6 +65,41 @@ class AgentStream final : public grpc::ServerBidiReactor<agent::FromAgent, agent
     }
     if (write != nullptr) StartWrite(write);
     if (finish) Finish(*finish);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      hub_->Hear(key_, incoming_);
+      StartRead(&incoming_);
+      return;
+    }
+    hub_->Gone(key_, "its connection closed");
+    QueueEnd(grpc::Status::OK);
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      const std::lock_guard lock(mutex_);
+      writing_ = false;
+      outgoing_.pop_front();
+    }
+    if (!ok) QueueEnd(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the connection broke"));
+    Advance();
+  }
+
+  void OnDone() override { hub_->Forget(key_); }
+
+ private:
+  enum class State { kOpen, kEnding, kFinished };
+
+  // REQUIRES: mutex_ is held.
+  void EndLocked(grpc::Status status) {
+    if (state_ != State::kOpen) return;
+    state_ = State::kEnding;
+    end_ = std::move(status);
+    // What is being written now must stay until it is.
+    outgoing_.resize(writing_ ? 1 : 0);
   }
 
   AgentHub* const hub_;
@@ -126,54 +126,54 @@ grpc::ServerBidiReactor<agent::FromAgent, agent::ToAgent>* AgentHub::Attach(
 }
 
 void AgentHub::Tick() {
-  Deliver(coordinator_->With([](Coordinator& c) {
-    c.Tick();
-    return c.TakeOutbox();
-  }));
+  With([](Coordinator& c) { c.Tick(); });
   DeliverAnswers();
 }
 
 void AgentHub::Flush() {
-  Deliver(coordinator_->With([](Coordinator& c) { return c.TakeOutbox(); }));
+  With([](Coordinator&) {});
 }
 
 void AgentHub::Hear(AgentKey key, const agent::FromAgent& message) {
-  Deliver(coordinator_->With([&](Coordinator& c) {
-    c.Hear(key, message);
-    return c.TakeOutbox();
-  }));
+  With([&](Coordinator& c) { c.Hear(key, message); });
   if (message.has_dumped()) DeliverAnswers();
 }
 
 void AgentHub::Gone(AgentKey key, const std::string& why) {
-  Deliver(coordinator_->With([&](Coordinator& c) {
-    c.Gone(key, why);
-    return c.TakeOutbox();
-  }));
+  With([&](Coordinator& c) { c.Gone(key, why); });
   DeliverAnswers();
 }
 
-void AgentHub::Deliver(std::vector<Outgoing> outbox) {
+// What it says is queued under its lock: another thread's later word cannot overtake it. Writes
+// begin behind the lock, as they may call back.
+void AgentHub::With(absl::FunctionRef<void(Coordinator&)> act) {
+  std::vector<std::shared_ptr<AgentStream>> streams;
+  coordinator_->With([&](Coordinator& c) {
+    act(c);
+    streams = Queue(c.TakeOutbox());
+  });
+  for (const auto& stream : streams) stream->Advance();
+}
+
+std::vector<std::shared_ptr<AgentStream>> AgentHub::Queue(std::vector<Outgoing> outbox) {
+  std::vector<std::shared_ptr<AgentStream>> streams;
+  const std::lock_guard lock(mutex_);
   for (Outgoing& outgoing : outbox) {
-    std::shared_ptr<AgentStream> stream;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto known = streams_.find(outgoing.to);
-      if (known == streams_.end()) continue;
-      stream = known->second;
-    }
+    const auto known = streams_.find(outgoing.to);
+    if (known == streams_.end()) continue;
     if (outgoing.message) {
-      stream->Send(*std::move(outgoing.message));
+      known->second->Queue(*std::move(outgoing.message));
     } else {
-      stream->End(ToGrpc(outgoing.end));
+      known->second->QueueEnd(ToGrpc(outgoing.end));
     }
+    if (streams.empty() || streams.back() != known->second) streams.push_back(known->second);
   }
+  return streams;
 }
 
 void AgentHub::AskState(const std::string& host, TakeState answer) {
-  std::vector<Outgoing> outbox;
   absl::Status refused;
-  coordinator_->With([&](Coordinator& c) {
+  With([&](Coordinator& c) {
     const std::lock_guard lock(mutex_);
     if (stops_asking_) {
       refused = absl::FailedPreconditionError("the controller is stopping");
@@ -183,10 +183,8 @@ void AgentHub::AskState(const std::string& host, TakeState answer) {
     refused = question.status();
     // Before the answer can come.
     if (question.ok()) asked_[*question] = answer;
-    outbox = c.TakeOutbox();
   });
   if (!refused.ok()) answer(refused);
-  Deliver(std::move(outbox));
 }
 
 void AgentHub::DeliverAnswers() {

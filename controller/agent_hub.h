@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "controller/shared_coordinator.h"
 #include "proto/agent.grpc.pb.h"
 
@@ -45,7 +46,10 @@ class AgentHub final : public agent::AgentHub::CallbackService {
 
   void Hear(AgentKey key, const agent::FromAgent& message);
   void Gone(AgentKey key, const std::string& why);
-  void Deliver(std::vector<Outgoing> outbox);
+  // Acts, and sends what the coordinator says to it.
+  void With(absl::FunctionRef<void(Coordinator&)> act);
+  // Returns those that have something to write.
+  std::vector<std::shared_ptr<AgentStream>> Queue(std::vector<Outgoing> outbox);
   void DeliverAnswers();
   void Forget(AgentKey key);
 
