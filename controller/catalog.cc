@@ -162,10 +162,13 @@ absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
   entry.objects = Summary(plan.changes);
   entry.outcome = plan.IsNothing() ? "nothing to do" : "done";
   entry.revision = plan.next.revision;
-  log_->Info(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
-             entry.peer, ": ", entry.objects.empty() ? entry.outcome : entry.objects);
+  const std::string said = absl::StrCat(
+      entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
+      entry.peer, ": ", entry.objects.empty() ? entry.outcome : entry.objects);
   change.audit.push_back(std::move(entry));
-  return store_->Commit(change);
+  MCCS_RETURN_IF_ERROR(store_->Commit(change));
+  log_->Info(said);
+  return absl::OkStatus();
 }
 
 void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
