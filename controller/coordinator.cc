@@ -220,7 +220,9 @@ void Coordinator::SendProbes() {
 }
 
 void Coordinator::SendPaces(const ClusterView& view) {
-  planned_paces_ = DecidePaces(*objects_, view);
+  DecidedPaces decided = DecidePaces(*objects_, view);
+  planned_paces_ = std::move(decided.paces);
+  NoteBroken({decided.broken.begin(), decided.broken.end()});
   // Those whose daemons have not come back yet are told when they have.
   std::erase_if(planned_paces_, [&](const PlannedPace& pace) {
     return !registry_.communicators().contains(pace.id);
@@ -228,6 +230,17 @@ void Coordinator::SendPaces(const ClusterView& view) {
   windows_.SetRules(DecideWaits(*objects_, view));
   windows_.UpdateAll(clock_->Now(), clocks_);
   TellPaces();
+}
+
+// Who has been promised something hears of it when it can be kept no more, as when it was promised.
+void Coordinator::NoteBroken(std::set<std::string> broken) {
+  for (const std::string& text : broken) {
+    if (!broken_.contains(text)) log_->Warning("guarantees were lowered, in proportion: ", text);
+  }
+  for (const std::string& text : broken_) {
+    if (!broken.contains(text)) log_->Info("guarantees are as they were before: ", text);
+  }
+  broken_ = std::move(broken);
 }
 
 void Coordinator::TellPaces() {

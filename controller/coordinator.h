@@ -115,6 +115,8 @@ class Coordinator {
   void Propose(CommId id, strategy::Strategy strategy);
   // Decides how fast communicators may send with the strategies of `view`, and tells it.
   void SendPaces(const ClusterView& view);
+  // What links do not hold of all guarantees, now.
+  void NoteBroken(std::set<std::string> broken);
   // Tells hosts how fast and when communicators may send, where that is new.
   void TellPaces();
   // For the clock of `host`; without windows where that is not known.
@@ -143,6 +145,7 @@ class Coordinator {
   StrategyMemory strategies_;
   PaceBook paces_;
   std::vector<PlannedPace> planned_paces_;  // without windows
+  std::set<std::string> broken_;            // guarantees, as people were told
   HostClocks clocks_;
   WindowKeeper windows_;
   CostKeeper costs_;

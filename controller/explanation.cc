@@ -89,6 +89,7 @@ class Explaining {
     SayAlgorithms();
     SayCosts();
     SayTenant();
+    SayGuarantee();
     for (size_t i = 0; i < ground_.lanes.size(); ++i) AddFlow(i);
     SayLinks();
     SayUnknownPaths();
@@ -261,6 +262,20 @@ class Explaining {
     out_.set_shared_part(SharedPart(mtu));
     Say("Links", absl::StrFormat("%.3g %% of a rate is shared as payload, in packets of %d bytes",
                                  100 * SharedPart(mtu), mtu));
+  }
+
+  // Nothing where there is none, or it is kept.
+  void SayGuarantee() {
+    const TenantView& owner = subject().owner;
+    if (!owner.guarantee_bps) return;
+    const Object* policy = PolicyInForce(objects_, subject());
+    if (policy == nullptr || PolicyOf(*policy).policy != kSharesName)
+      return Say("Guarantee", "nothing holds it: no Policy `shares` is for this communicator");
+    for (const BrokenPromise& broken : shares_.broken) {
+      const auto& tenants = broken.tenants;
+      if (std::find(tenants.begin(), tenants.end(), owner.name) == tenants.end()) continue;
+      Say("Guarantee", absl::StrCat("lowered, in proportion: ", Describe(broken)));
+    }
   }
 
   void SayUnknownPaths() {

@@ -33,7 +33,7 @@ bool HasPolicy(const ObjectSet& objects, const std::string& name) {
 
 }  // namespace
 
-std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& complete) {
+DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete) {
   const bool any_shares = HasPolicy(objects, kSharesName);
   std::vector<bool> by_shares;
   bool any_limit = false;
@@ -42,13 +42,16 @@ std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView
     by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
     any_limit |= by_shares.back() || communicator.owner.cap_bps.has_value();
   }
-  SharesOfAll shares;
-  if (any_limit) {
-    shares = FindShares(complete, Fabrics(complete));
-  } else {
-    shares.flows.resize(complete.communicators.size());  // Nobody's flows matter.
+  if (!any_limit) {  // Nobody's flows matter.
+    SharesOfAll none;
+    none.flows.resize(complete.communicators.size());
+    return {PlanPaces(complete, none, by_shares)};
   }
-  return PlanPaces(complete, shares, by_shares);
+  const Fabrics fabrics(complete);  // outlives what FindShares says of it
+  const SharesOfAll shares = FindShares(complete, fabrics);
+  DecidedPaces decided = {PlanPaces(complete, shares, by_shares)};
+  for (const BrokenPromise& broken : shares.broken) decided.broken.push_back(Describe(broken));
+  return decided;
 }
 
 std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete) {

@@ -3,6 +3,7 @@
 #ifndef MCCS_CONTROLLER_PACES_H_
 #define MCCS_CONTROLLER_PACES_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +14,16 @@
 
 namespace mccs {
 
-// By communicator of a view that is complete (controller/complete_view.h), for the strategies that
-// they have there.
-std::vector<PlannedPace> DecidePaces(const ObjectSet& objects, const ClusterView& complete);
+struct DecidedPaces {
+  std::vector<PlannedPace> paces;  // by communicator
+  // Guarantees that links do not hold and that were lowered, in proportion:
+  // Describe(BrokenPromise).
+  std::vector<std::string> broken = {};
+};
+
+// Of a view that is complete (controller/complete_view.h), for the strategies that its
+// communicators have there.
+DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete);
 
 // Who is to send in windows, and whom it waits for: those whose Policy is time_windows.
 std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete);

@@ -118,6 +118,19 @@ TEST_F(ExplanationTest, AFlowsShareIsWhatItsFullestLinkLeavesIt) {
   EXPECT_EQ(explanation.flows(0).with_size(), 0);
 }
 
+TEST_F(ExplanationTest, AGuaranteeThatNothingHoldsIsToldAndOneThatWasLowered) {
+  Announce(7, {"h0", "h2"});
+  const std::string tenant =
+      "---\napiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
+      "spec: {who: {uids: [1000]}, guarantee: 100Gbps}\n";
+  EXPECT_EQ(WhyOf(Ask(kFirst, kTopology + tenant))["Guarantee"],
+            "nothing holds it: no Policy `shares` is for this communicator");
+  const std::string shares =
+      "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: p}\nspec: {policy: shares}\n";
+  EXPECT_THAT(WhyOf(Ask(kFirst, kTopology + tenant + shares))["Guarantee"],
+              HasSubstr("lowered, in proportion: "));
+}
+
 TEST_F(ExplanationTest, ACapIsNamedAsWhatLimits) {
   Announce(7, {"h0", "h2"});
   Report(7, "h0", 0, 2, 61050);

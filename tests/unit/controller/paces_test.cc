@@ -44,7 +44,7 @@ class PacesTest : public testing::Test {
   }
 
   std::vector<PlannedPace> Decide(const ObjectSet& objects) const {
-    return DecidePaces(objects, CompleteView(view_, objects));
+    return DecidePaces(objects, CompleteView(view_, objects)).paces;
   }
 
   ClusterView view_;
@@ -67,6 +67,15 @@ TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
   EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
   EXPECT_THAT(paces[1].lanes, IsEmpty());
   EXPECT_EQ(paces[1].priority, 6u);
+}
+
+// They were there before the jobs.
+TEST_F(PacesTest, GuaranteesThatLinksDoNotHoldAreNamed) {
+  const ObjectSet kept = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
+  EXPECT_THAT(DecidePaces(kept, CompleteView(view_, kept)).broken, IsEmpty());
+  const ObjectSet broken = Objects("  guarantee: 30Gbps\n", "  guarantee: 20Gbps\n", "shares");
+  EXPECT_THAT(DecidePaces(broken, CompleteView(view_, broken)).broken,
+              Contains(HasSubstr("but 50 Gbps of it are guaranteed to tenants a, b")));
 }
 
 TEST_F(PacesTest, AGuaranteeThatCannotBeKeptIsRefusedWithPlaceLinkAndNumbers) {
