@@ -453,6 +453,7 @@ Urgency Communicator::urgency() const {
     case LoopState::kRunning:
       return Urgency::kSpin;
     case LoopState::kWaitingReady:
+    case LoopState::kWaitingQuota:
       return messages_->busy() ? Urgency::kSpin : Urgency::kBackOff;
     case LoopState::kIdle:
     case LoopState::kWaitingRanks:
@@ -463,7 +464,7 @@ Urgency Communicator::urgency() const {
 
 // What is awaited then comes with a byte or when the gate opens: no need to look for it.
 bool Communicator::WaitsForGate() const {
-  return formation_.lanes->held() && quiescent() && loop_->state() != LoopState::kWaitingReady;
+  return formation_.lanes->held() && quiescent() && !RingsNoBell(loop_->state());
 }
 
 MonotonicNs Communicator::NextDeadline() const {

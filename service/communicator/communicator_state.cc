@@ -21,6 +21,8 @@ const char* Name(LoopState state) {
       return "waiting for ranks";
     case LoopState::kWaitingReady:
       return "waiting for streams";
+    case LoopState::kWaitingQuota:
+      return "held back by the Tenant's quota of operations";
     case LoopState::kRunning:
       return "running";
   }

@@ -86,6 +86,8 @@ absl::StatusOr<bool> OperationLoop::Advance() {
     }
     Complete();
     moved = true;
+    // Where its Tenant may have no more at work, another communicator's turn comes first.
+    if (account_ != nullptr && account_->CountsWork()) return moved;
   }
   return moved;
 }
@@ -115,7 +117,7 @@ absl::StatusOr<bool> OperationLoop::TryStart(uint64_t key) {
       change_.Allows(completed_ + 1)) {
     if (account_ != nullptr && account_->CountsWork() && !account_->MayWork(clock_.Now())) {
       held_until_ = account_->StandsStillAt();
-      state_ = LoopState::kWaitingReady;
+      state_ = LoopState::kWaitingQuota;
       return false;
     }
     MCCS_RETURN_IF_ERROR(Start(key));

@@ -31,10 +31,15 @@ namespace mccs {
 enum class LoopState : uint8_t {
   kIdle,          // no local rank has posted anything
   kWaitingRanks,  // some have, others will wake us when they do
-  kWaitingReady,  // all have; a stream must still write its ready word, or others of the Tenant
-                  // must end first: nobody rings a bell
+  kWaitingReady,  // all have; a stream must still write its ready word, and rings no bell
+  kWaitingQuota,  // all is there; others of the Tenant must end first, and ring no bell
   kRunning,
 };
+
+// What it waits for has to be looked for.
+inline bool RingsNoBell(LoopState state) {
+  return state == LoopState::kWaitingReady || state == LoopState::kWaitingQuota;
+}
 
 class OperationLoop {
  public:

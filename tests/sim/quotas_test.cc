@@ -125,5 +125,31 @@ TEST(SimQuotaOfOperations, HoldsBackAndLetsNothingWaitForEver) {
   }
 }
 
+// A communicator that always has calls waiting, and one that has a few.
+TEST(SimQuotaOfOperations, CommunicatorsTakeTurns) {
+  SimWorld world({.hosts = 2, .network = {}});
+  for (int h = 0; h < 2; ++h) {
+    world.host(h).controller().tenants = {{.name = "team-a",
+                                           .who = {.uids = {1000}, .sockets = {}, .cgroups = {}},
+                                           .quotas = {.operations = 1}}};
+  }
+  SimJob greedy(world, {0, 1}, 64 << 10), modest(world, {0, 1}, 64 << 10);
+  for (SimJob* job : {&greedy, &modest}) {
+    ASSERT_TRUE(job->Form());
+    job->Fill(1000);
+  }
+  const auto post = [](SimJob& job, int calls) {
+    for (int i = 0; i < calls; ++i) job.PostAll(OpKind::kAllReduce, 1000);
+  };
+  post(greedy, 40);
+  world.RunFor(kNsPerMs);
+  post(modest, 4);
+  ASSERT_TRUE(world.RunUntil([&] {
+    if (greedy.rank(0).posted - greedy.rank(0).done() < 10) post(greedy, 10);
+    return modest.Done();
+  }));
+  ASSERT_TRUE(world.RunUntil([&] { return greedy.Done(); }));
+}
+
 }  // namespace
 }  // namespace mccs
