@@ -236,7 +236,7 @@ class RandomWorld {
       for (const std::string& line : world_.host(h).log().lines) {
         const std::vector<std::string> words = absl::StrSplit(line, ' ');
         const auto epoch = std::ranges::find(words, "epoch");
-        if (epoch + 3 >= words.end() || epoch[2] != "from") continue;
+        if (words.end() - epoch < 5 || epoch[2] != "from") continue;
         const std::string key = absl::StrCat(words[1], " epoch ", epoch[1]);
         const std::string& operation = epoch[4];
         const auto [known, is_new] = begins.try_emplace(key, operation);
