@@ -1,5 +1,4 @@
 """Table reconfigure: a background flow takes a spine's link, then the operator says so, and the job's flows move, live."""
-import statistics
 import subprocess
 import sys
 import time
@@ -81,14 +80,15 @@ def run(fabric, options, tell):
     steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
     marks = [0, crowded - begun, moved - begun, ended - begun]
     # A second after each change counts for neither side.
-    rates = [[SIZE / took / 1e6 for when, took in steps if low + 1 <= when - took and when <= high]
-             for low, high in zip(marks, marks[1:])]
-    if min(map(len, rates)) < 3:
-        raise RuntimeError(f"too few steps: {[len(phase) for phase in rates]}\n{said}")
+    phases = [[took for when, took in steps if low + 1 <= when - took and when <= high]
+              for low, high in zip(marks, marks[1:])]
+    if min(map(len, phases)) < 3:
+        raise RuntimeError(f"too few steps: {[len(phase) for phase in phases]}\n{said}")
+    rates = [SIZE * len(phase) / sum(phase) / 1e6 for phase in phases]
     tell(f"{len(steps)} steps")
     longest = max((took for when, took in steps if marks[2] <= when <= marks[2] + 5), default=0)
     return [{"table": "reconfigure", "bytes": SIZE, "steps": steps, "marks_s": marks,
-             "megabytes_per_s": dict(zip(PHASES, map(statistics.fmean, rates))),
+             "megabytes_per_s": dict(zip(PHASES, rates)),
              "longest_step_after_move_s": longest}]
 
 

@@ -64,12 +64,15 @@ def run(fabric, options, tell):
     for tenant, *_ in JOBS.values():
         fabric.apply_tenant(tenant)
     results = {}
-    for arm, (priority, runs) in arms(options).items():
-        fabric.apply_tenant(JOBS["A"][0], priority=priority)
-        results[arm] = []
-        for policies in runs:
-            results[arm].append(measure(fabric, policies, options.seconds))
-            tell(f"{arm}: " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in results[arm][-1].items()))
+    try:
+        for arm, (priority, runs) in arms(options).items():
+            fabric.apply_tenant(JOBS["A"][0], priority=priority)
+            results[arm] = []
+            for policies in runs:
+                results[arm].append(measure(fabric, policies, options.seconds))
+                tell(f"{arm}: " + ", ".join(f"{name} {1e3 * took:.0f} ms" for name, took in results[arm][-1].items()))
+    finally:
+        fabric.apply_tenant(JOBS["A"][0])
     means = {arm: {name: statistics.fmean(run[name] for run in runs) for name in JOBS} for arm, runs in results.items()}
     ratios = {arm: {name: mean[name] / means["FFA"][name] for name in JOBS} for arm, mean in means.items()}
     return [{"table": "fig9", "seconds": results, "mean_seconds": means, "over_fair": ratios, "paper": PAPER}]
