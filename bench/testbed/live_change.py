@@ -89,7 +89,7 @@ def run(fabric, options, tell):
     longest = max((took for when, took in steps if marks[2] <= when <= marks[2] + 5), default=0)
     return [{"table": "reconfigure", "bytes": SIZE, "steps": steps, "marks_s": marks,
              "megabytes_per_s": dict(zip(PHASES, rates)),
-             "longest_step_after_move_s": longest}]
+             "longest_step_s": {"crowded": max(phases[1]), "after move": longest}}]
 
 
 def text(figures):
@@ -98,8 +98,10 @@ def text(figures):
     for phase, rate in figure["megabytes_per_s"].items():
         lines.append(f"{phase:<28} {rate:6.2f}")
     rates = figure["megabytes_per_s"]
+    longest = figure["longest_step_s"]
     lines.append(f"after the move it has {100 * rates['moved'] / rates['alone']:.0f} % of what it had alone; the longest step "
-                 f"of the five seconds after it took {1e3 * figure['longest_step_after_move_s']:.0f} ms")
+                 f"of the five seconds after it, with the one that it met, took {1e3 * longest['after move']:.0f} ms; of those beside "
+                 f"the background flow {1e3 * longest['crowded']:.0f} ms")
     return "\n".join(lines)
 
 
