@@ -35,7 +35,7 @@ std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
   for (const Object* object : objects.OfKind(ObjectKind::kPolicy)) {
     const PolicySpec& policy = PolicyOf(*object);
     const bool reserves = policy.policy == kPriorityFlowName || policy.policy == kTimeWindowsName;
-    if (!reserves || !IsActedOn(policy)) continue;
+    if (!reserves) continue;
     reservations.push_back({policy.parameters.favoured, policy.parameters.reserved_links});
   }
   return reservations;

@@ -99,29 +99,17 @@ void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                                 std::move(change)});
 }
 
-std::string InForce(const Object& object) {
-  switch (object.key.kind) {
-    case ObjectKind::kTenant:
-    case ObjectKind::kTopology:
-      return NotActedOn(object).empty() ? "yes" : "in part";
-    case ObjectKind::kDrain:
-      return DrainOf(object).link.empty() ? "yes" : "in part";
-    case ObjectKind::kPolicy:
-      return IsActedOn(PolicyOf(object)) ? "yes" : "not yet";
-  }
-  return "";
-}
+std::string InForce(const Object& object) { return NotActedOn(object).empty() ? "yes" : "in part"; }
 
 std::string NotActedOn(const Object& object) {
   switch (object.key.kind) {
-    case ObjectKind::kTenant:
-      return "";
     case ObjectKind::kTopology:
       return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
     case ObjectKind::kDrain:
       if (DrainOf(object).link.empty()) return "";
       return "A drained link is avoided by policies that place flows by a Topology; locality_ring "
              "places none.";
+    case ObjectKind::kTenant:
     case ObjectKind::kPolicy:
       break;
   }

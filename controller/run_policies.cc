@@ -144,10 +144,6 @@ class Run {
 
 }  // namespace
 
-bool IsActedOn(const PolicySpec& policy) {
-  return policy.ChoosesAlgorithms() || DecidesRings(policy);
-}
-
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator) {
   return FindPolicy(objects, communicator.origin(), FormatCommId(communicator.id), DecidesRings);
 }

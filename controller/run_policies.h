@@ -10,9 +10,6 @@
 
 namespace mccs {
 
-// Whether this controller acts on such a Policy. One on which it does not counts as none.
-bool IsActedOn(const PolicySpec& policy);
-
 // The Policy that decides on a communicator's rings. Null: none, and so locality_ring as it is.
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
 
