@@ -145,14 +145,15 @@ void BM_ControllerAnswersOneJobMore(benchmark::State& state, SourcePortMapping::
   }
 }
 
-// The Tick after that.
-void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind mapping) {
+// The Tick in which the controller tells the others, after what `prepare` has it hear.
+template <typename Prepare>
+void MeasureTicks(benchmark::State& state, SourcePortMapping::Kind mapping,
+                  const Prepare& prepare) {
   BusyCoordinator controller(mapping);
   int proposals = 0;
   for (auto _ : state) {
     state.PauseTiming();
-    controller->HearOf(controller.NextJob());
-    controller->Adopt();
+    prepare(controller);
     state.ResumeTiming();
     controller->Tick();
     state.PauseTiming();
@@ -163,21 +164,18 @@ void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind map
       benchmark::Counter(proposals, benchmark::Counter::kAvgIterations);
 }
 
-// The Tick after a job's end.
+// After the answer to one job more.
+void BM_ControllerMakesRoom(benchmark::State& state, SourcePortMapping::Kind mapping) {
+  MeasureTicks(state, mapping, [](BusyCoordinator& controller) {
+    controller->HearOf(controller.NextJob());
+    controller->Adopt();
+  });
+}
+
+// After a job's end.
 void BM_ControllerOneJobLess(benchmark::State& state, SourcePortMapping::Kind mapping) {
-  BusyCoordinator controller(mapping);
-  int proposals = 0;
-  for (auto _ : state) {
-    state.PauseTiming();
-    controller->HearEndOf(controller.AnyJob());
-    state.ResumeTiming();
-    controller->Tick();
-    state.PauseTiming();
-    proposals += controller->Adopt();
-    state.ResumeTiming();
-  }
-  state.counters["proposals_each"] =
-      benchmark::Counter(proposals, benchmark::Counter::kAvgIterations);
+  MeasureTicks(state, mapping,
+               [](BusyCoordinator& controller) { controller->HearEndOf(controller.AnyJob()); });
 }
 
 constexpr auto kHash = SourcePortMapping::Kind::kHash;
