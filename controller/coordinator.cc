@@ -208,7 +208,7 @@ Decisions Coordinator::Replan() {
   const ClusterView& proposed = Complete();
   plan_.Follow(*objects_, proposed);
   SendPaces(proposed);
-  probes_.Wish(WishedProbes(*objects_, proposed), clock_->Now());
+  probes_.Wish(WishedProbes(*objects_, proposed, plan_.fabrics()), clock_->Now());
   SendProbes();
   for (Decision& decision : decisions.changed) decision.strategy.Clear();
   return decisions;
@@ -220,14 +220,14 @@ void Coordinator::SendProbes() {
 }
 
 void Coordinator::SendPaces(const ClusterView& view) {
-  DecidedPaces decided = DecidePaces(*objects_, view);
+  DecidedPaces decided = DecidePaces(*objects_, view, plan_.fabrics());
   planned_paces_ = std::move(decided.paces);
   NoteBroken({decided.broken.begin(), decided.broken.end()});
   // Those whose daemons have not come back yet are told when they have.
   std::erase_if(planned_paces_, [&](const PlannedPace& pace) {
     return !registry_.communicators().contains(pace.id);
   });
-  windows_.SetRules(DecideWaits(*objects_, view));
+  windows_.SetRules(DecideWaits(*objects_, view, plan_.fabrics()));
   windows_.UpdateAll(clock_->Now(), clocks_);
   TellPaces();
 }

@@ -35,6 +35,9 @@ class KeptPlan {
   // Does ahead what the next of them would have to do first.
   void Follow(const ObjectSet& objects, const ClusterView& view);
 
+  // Of the view that it followed last. REQUIRES: there was one.
+  const Fabrics& fabrics() const { return ground_->fabrics; }
+
  private:
   // A communicator as the planner has it.
   struct Known {

@@ -33,7 +33,8 @@ bool HasPolicy(const ObjectSet& objects, const std::string& name) {
 
 }  // namespace
 
-DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete) {
+DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete,
+                         const Fabrics& fabrics) {
   const bool any_shares = HasPolicy(objects, kSharesName);
   std::vector<bool> by_shares;
   bool any_limit = false;
@@ -47,14 +48,14 @@ DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete) 
     none.flows.resize(complete.communicators.size());
     return {PlanPaces(complete, none, by_shares)};
   }
-  const Fabrics fabrics(complete);  // outlives what FindShares says of it
   const SharesOfAll shares = FindShares(complete, fabrics);
   DecidedPaces decided = {PlanPaces(complete, shares, by_shares)};
   for (const BrokenPromise& broken : shares.broken) decided.broken.push_back(Describe(broken));
   return decided;
 }
 
-std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete) {
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete,
+                                  const Fabrics& fabrics) {
   if (!HasPolicy(objects, kTimeWindowsName)) return {};
   std::vector<const std::vector<std::string>*> favoured;
   for (const CommunicatorView& communicator : complete.communicators) {
@@ -62,7 +63,7 @@ std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& c
     const bool in_windows = policy != nullptr && PolicyOf(*policy).policy == kTimeWindowsName;
     favoured.push_back(in_windows ? &PolicyOf(*policy).parameters.favoured : nullptr);
   }
-  return WhoWaits(complete, Fabrics(complete), favoured);
+  return WhoWaits(complete, fabrics, favoured);
 }
 
 absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,

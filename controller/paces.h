@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "controller/cluster_view.h"
 #include "controller/objects/object_set.h"
+#include "controller/policy/fabric.h"
 #include "controller/policy/shares.h"
 #include "controller/policy/time_windows.h"
 
@@ -21,12 +22,14 @@ struct DecidedPaces {
   std::vector<std::string> broken = {};
 };
 
-// Of a view that is complete (controller/complete_view.h), for the strategies that its
-// communicators have there.
-DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete);
+// Of a view that is complete (controller/complete_view.h) and its fabrics, for the strategies that
+// its communicators have there.
+DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete,
+                         const Fabrics& fabrics);
 
-// Who is to send in windows, and whom it waits for: those whose Policy is time_windows.
-std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete);
+// Who is to send in windows, and whom it waits for: those whose Policy is time_windows. Likewise.
+std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& complete,
+                                  const Fabrics& fabrics);
 
 // Whether the communicators of `view`, with the strategies that they will get, have what `after`
 // guarantees to their tenants. Only what the change from `before` raises is looked at: a guarantee

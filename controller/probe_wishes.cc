@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "controller/policy/fabric.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/lane_hash.h"
 #include "controller/run_policies.h"
@@ -26,8 +25,8 @@ int SwitchesOn(const PathSet& paths) { return paths.fabric()->hops + 1; }
 
 class Wishing {
  public:
-  Wishing(const ObjectSet& objects, const ClusterView& view)
-      : objects_(objects), view_(view), fabrics_(view) {}
+  Wishing(const ObjectSet& objects, const ClusterView& view, const Fabrics& fabrics)
+      : objects_(objects), view_(view), fabrics_(fabrics) {}
 
   std::vector<ProbeWish> Run() && {
     for (const CommunicatorView& communicator : view_.communicators) {
@@ -130,7 +129,7 @@ class Wishing {
 
   const ObjectSet& objects_;
   const ClusterView& view_;
-  const Fabrics fabrics_;
+  const Fabrics& fabrics_;
   std::set<const Fabric*> fabrics_in_use_;
   std::map<PairKey, Pair> pairs_;
   std::set<FiveTuple> wished_;
@@ -139,13 +138,14 @@ class Wishing {
 
 }  // namespace
 
-std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete) {
+std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete,
+                                    const Fabrics& fabrics) {
   const std::vector<const Object*> topologies = objects.OfKind(ObjectKind::kTopology);
   if (std::none_of(topologies.begin(), topologies.end(), [](const Object* object) {
         return TopologyOf(*object).topology->source_ports().kind == SourcePortMapping::Kind::kProbe;
       }))
     return {};
-  return Wishing(objects, complete).Run();
+  return Wishing(objects, complete, fabrics).Run();
 }
 
 bool SameLinks(const ObjectSet& before, const ObjectSet& after) {

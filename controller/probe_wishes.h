@@ -9,6 +9,7 @@
 
 #include "controller/cluster_view.h"
 #include "controller/objects/object_set.h"
+#include "controller/policy/fabric.h"
 #include "topology/five_tuple.h"
 
 namespace mccs {
@@ -32,8 +33,9 @@ inline constexpr size_t kMaxPortsTried = 512;
 // be looked after; then, for NICs between which flows are to be placed, ports that nobody has
 // tried, until each path has as many known ports as there are lanes, or enough have been tried in
 // vain. Nothing of NICs between which there is but one path. The view is complete
-// (controller/complete_view.h).
-std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete);
+// (controller/complete_view.h), and the fabrics are its.
+std::vector<ProbeWish> WishedProbes(const ObjectSet& objects, const ClusterView& complete,
+                                    const Fabrics& fabrics);
 
 // Whether nothing differs that says which links there are and which are to be used.
 bool SameLinks(const ObjectSet& before, const ObjectSet& after);

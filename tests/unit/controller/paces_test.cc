@@ -44,7 +44,11 @@ class PacesTest : public testing::Test {
   }
 
   std::vector<PlannedPace> Decide(const ObjectSet& objects) const {
-    return DecidePaces(objects, CompleteView(view_, objects)).paces;
+    return DecideAll(objects).paces;
+  }
+  DecidedPaces DecideAll(const ObjectSet& objects) const {
+    const ClusterView complete = CompleteView(view_, objects);
+    return DecidePaces(objects, complete, Fabrics(complete));
   }
 
   ClusterView view_;
@@ -72,9 +76,9 @@ TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
 // They were there before the jobs.
 TEST_F(PacesTest, GuaranteesThatLinksDoNotHoldAreNamed) {
   const ObjectSet kept = Objects("  guarantee: 30Gbps\n", "  guarantee: 17Gbps\n", "shares");
-  EXPECT_THAT(DecidePaces(kept, CompleteView(view_, kept)).broken, IsEmpty());
+  EXPECT_THAT(DecideAll(kept).broken, IsEmpty());
   const ObjectSet broken = Objects("  guarantee: 30Gbps\n", "  guarantee: 20Gbps\n", "shares");
-  EXPECT_THAT(DecidePaces(broken, CompleteView(view_, broken)).broken,
+  EXPECT_THAT(DecideAll(broken).broken,
               Contains(HasSubstr("but 50 Gbps of it are guaranteed to tenants a, b")));
 }
 

@@ -47,7 +47,8 @@ class ProbeWishesTest : public testing::Test {
   }
   std::vector<ProbeWish> Wishes() const { return Wishes(view_); }
   std::vector<ProbeWish> Wishes(const ClusterView& view) const {
-    return WishedProbes(objects_, CompleteView(view, objects_));
+    const ClusterView complete = CompleteView(view, objects_);
+    return WishedProbes(objects_, complete, Fabrics(complete));
   }
   void Learn(const FiveTuple& flow, Hops hops) {
     auto probed = std::make_shared<ProbedPaths>();

@@ -153,7 +153,7 @@ TEST_F(RunPoliciesTest, TimeWindowsPlaceFlowsAndKeepOffReservedLinks) {
   EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
   EXPECT_THAT(SpinesOf(jobs[2]), Each(0));
   EXPECT_EQ(jobs[2].strategy.origin(), "time_windows by second");
-  EXPECT_THAT(DecideWaits(objects_, view_),
+  EXPECT_THAT(DecideWaits(objects_, view_, Fabrics(view_)),
               ElementsAre(WaitRule{CommId(3), {CommId(2)}, {"h3", "h5"}}));
 }
 
@@ -169,7 +169,7 @@ TEST_F(RunPoliciesTest, TimeWindowsReserveLinksThemselves) {
   const auto& jobs = Run();
   EXPECT_THAT(SpinesOf(jobs[0]), Each(1));
   EXPECT_THAT(SpinesOf(jobs[1]), Each(0));
-  EXPECT_TRUE(DecideWaits(objects_, view_).empty()) << "they share no link";
+  EXPECT_TRUE(DecideWaits(objects_, view_, Fabrics(view_)).empty()) << "they share no link";
 }
 
 TEST_F(RunPoliciesTest, FavouredFlowsUseWhatOthersLeave) {
