@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "service/communicator/change_leader.h"
-#include "tests/sim/sim_job.h"
+#include "tests/sim/running_job.h"
 
 namespace mccs {
 namespace {
@@ -20,63 +20,8 @@ using testing::IsEmpty;
 constexpr uint64_t kSeeds = 150;
 constexpr uint64_t kElements = 60'000;
 
-// The controller's part: of the job that runs in the world alone.
-class Changes {
- public:
-  explicit Changes(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
-
-  CommId id() const { return world_.host(0).controller().announced.front(); }
-  uint64_t epoch_of(int host) const {
-    return world_.host(host).controller().reports.at(id()).epoch.value();
-  }
-  const std::string& trouble() const {
-    return world_.host(0).controller().reports.at(id()).change_trouble;
-  }
-  bool AllAt(uint64_t epoch) const {
-    for (int h = 0; h < hosts_; ++h) {
-      if (epoch_of(h) != epoch) return false;
-    }
-    return true;
-  }
-  void Propose(const Strategy& strategy) {
-    world_.host(0).controller().proposals.push_back({id(), strategy});
-  }
-  // Rings in any order, of any number of channels, lanes of another shape.
-  Strategy Random(uint64_t epoch, std::mt19937_64& random) const {
-    Strategy strategy = InOrder(epoch);
-    strategy.channels.resize(1 + random() % 3, strategy.channels.front());
-    for (ChannelStrategy& channel : strategy.channels) {
-      std::shuffle(channel.ring.begin(), channel.ring.end(), random);
-    }
-    strategy.lanes.slots = 3 + static_cast<uint32_t>(random() % 3);
-    strategy.lanes.slot_bytes = (1 + static_cast<uint32_t>(random() % 2)) * (16u << 10);
-    return strategy;
-  }
-  Strategy InOrder(uint64_t epoch) const {
-    std::vector<HostIndex> ring;
-    for (int h = 0; h < hosts_; ++h) ring.push_back(HostIndex(h));
-    return MakeRingStrategy(Epoch(epoch), ring);
-  }
-
- private:
-  SimWorld& world_;
-  const int hosts_;
-};
-
-// A world with one job in it.
-struct Running {
-  explicit Running(uint64_t seed, std::vector<int> host_of_rank = {0, 1, 2}, size_t bytes = 1 << 20)
-      : world({.seed = seed, .hosts = std::ranges::max(host_of_rank) + 1, .network = {}}),
-        job(world, host_of_rank, bytes),
-        changes(world, std::ranges::max(host_of_rank) + 1) {}
-
-  SimWorld world;
-  SimJob job;
-  Changes changes;
-};
-
 TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
-  Running running(1);
+  RunningJob running(1);
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   Strategy reversed = changes.InOrder(2);
@@ -92,7 +37,7 @@ TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
 }
 
 TEST(SimStrategyChange, OneHostGoesOverByItself) {
-  Running running(1, {0, 0});
+  RunningJob running(1, {0, 0});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   Strategy more = changes.InOrder(2);
@@ -114,7 +59,7 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
     const int hosts = 2 + static_cast<int>(random() % 3);
     std::vector<int> layout;
     for (int r = 0; r < hosts + static_cast<int>(random() % 4); ++r) layout.push_back(r % hosts);
-    Running running(seed, layout, kElements * sizeof(float));
+    RunningJob running(seed, layout, kElements * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     job.Fill(kElements);
@@ -152,7 +97,7 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
 
 TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   std::mt19937_64 random(1);
-  Running running(1, {0, 1, 2, 0}, kElements * sizeof(float));
+  RunningJob running(1, {0, 1, 2, 0}, kElements * sizeof(float));
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   constexpr uint64_t kChanges = 1000;
@@ -176,7 +121,7 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    Running running(seed);
+    RunningJob running(seed);
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     changes.Propose(changes.InOrder(2));
@@ -214,7 +159,7 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    Running running(seed, {0, 1, 2, 3}, kElements * sizeof(float));
+    RunningJob running(seed, {0, 1, 2, 3}, kElements * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     changes.Propose(changes.InOrder(2));
@@ -258,7 +203,7 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    Running running(seed);
+    RunningJob running(seed);
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     job.Fill(200'000);
@@ -277,7 +222,7 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
 }
 
 TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
-  Running running(1);
+  RunningJob running(1);
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   Strategy parted = changes.InOrder(2);
@@ -301,7 +246,7 @@ TEST(SimStrategyChange, WhatAHostCannotOpenIsDroppedByAllAndSaid) {
 }
 
 TEST(SimStrategyChange, AProposalThatCannotBeIsRefusedWithItsReason) {
-  Running running(1, {0, 1});
+  RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   changes.Propose(changes.InOrder(1));
@@ -319,7 +264,7 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    Running running(seed);
+    RunningJob running(seed);
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 100'000);
@@ -339,7 +284,7 @@ TEST(SimStrategyChange, AHostThatDiesMeanwhileEndsTheCommunicatorForAll) {
 
 // The lane works on, and is restored when it breaks, as if nobody had asked.
 TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
-  Running running(1, {0, 1});
+  RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   // Somebody else has it, to the same end.
@@ -375,7 +320,7 @@ TEST(SimStrategyChange, APortThatCannotBeHadCostsNothing) {
 
 // The new lanes are opened beside those that hold their ports.
 TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
-  Running running(1, {0, 1});
+  RunningJob running(1, {0, 1});
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   constexpr uint16_t kPort[] = {20'000, 20'001};  // by the host that sends
@@ -401,40 +346,11 @@ TEST(SimStrategyChange, AnotherOrderMayKeepThePortsOfTheLanesInUse) {
   }
 }
 
-// Messages have lanes that no change touches, and wait for nobody's boundary.
-TEST(SimStrategyChange, MessagesGoOnBesideIt) {
-  for (uint64_t seed = 1; seed <= kSeeds / 3; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
-    Running running(seed);
-    auto& [world, job, changes] = running;
-    ASSERT_TRUE(job.Form());
-    job.Fill(100'000);
-    uint64_t epoch = 1;
-    for (int round = 0; round < 6; ++round) {
-      changes.Propose(changes.Random(++epoch, random));
-      for (int r = 0; r < 3; ++r) {
-        job.Post(r, {.sends = true, .peer = (r + 1) % 3, .at = 0, .count = 50'000, .more = true});
-        job.Post(r, {.sends = false, .peer = (r + 2) % 3, .at = 0, .count = 50'000, .more = false});
-        job.Post(r, OpKind::kAllReduce, 10);
-        if (random() % 2 == 0) world.RunFor(static_cast<int64_t>(random() % 800) * kNsPerUs);
-      }
-    }
-    ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
-        << job.rank(0).failure() << changes.trouble();
-    for (int r = 0; r < 3; ++r) {
-      for (uint64_t i = 10; i < 50'000; i += 997) {
-        ASSERT_EQ(job.output(r, i), SimJob::InputValue((r + 2) % 3, i));
-      }
-    }
-  }
-}
-
 TEST(SimStrategyChange, ARankThatLeavesMeanwhileHoldsNobodyUp) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    Running running(seed);
+    RunningJob running(seed);
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, 100'000);

@@ -1,0 +1,119 @@
+// A simulated world with one job in it, and the controller's part in changes of its strategy.
+#ifndef MCCS_TESTS_SIM_RUNNING_JOB_H_
+#define MCCS_TESTS_SIM_RUNNING_JOB_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+
+// The controller's part: of one communicator over all hosts of the world, led by host 0.
+class StrategyChanges {
+ public:
+  // The communicator is the one that was announced first, unless another is named.
+  StrategyChanges(SimWorld& world, int hosts) : world_(world), hosts_(hosts) {}
+  StrategyChanges(SimWorld& world, int hosts, CommId id) : world_(world), hosts_(hosts), id_(id) {}
+
+  CommId id() const { return id_.value_or(world_.host(0).controller().announced.front()); }
+  uint64_t epoch_of(int host) const {
+    return world_.host(host).controller().reports.at(id()).epoch.value();
+  }
+  const std::string& trouble() const {
+    return world_.host(0).controller().reports.at(id()).change_trouble;
+  }
+  bool AllAt(uint64_t epoch) const {
+    for (int h = 0; h < hosts_; ++h) {
+      if (epoch_of(h) != epoch) return false;
+    }
+    return true;
+  }
+  void Propose(const Strategy& strategy) {
+    world_.host(0).controller().proposals.push_back({id(), strategy});
+  }
+
+  // Rings in any order, of any number of channels, lanes of another shape.
+  Strategy Random(uint64_t epoch, std::mt19937_64& random) const {
+    Strategy strategy = InOrder(epoch);
+    strategy.channels.resize(1 + random() % 3, strategy.channels.front());
+    for (ChannelStrategy& channel : strategy.channels) {
+      std::shuffle(channel.ring.begin(), channel.ring.end(), random);
+    }
+    strategy.lanes.slots = 3 + static_cast<uint32_t>(random() % 3);
+    strategy.lanes.slot_bytes = (1 + static_cast<uint32_t>(random() % 2)) * (16u << 10);
+    return strategy;
+  }
+  Strategy InOrder(uint64_t epoch) const {
+    std::vector<HostIndex> ring;
+    for (int h = 0; h < hosts_; ++h) ring.push_back(HostIndex(h));
+    return MakeRingStrategy(Epoch(epoch), ring);
+  }
+  Strategy Reversed(uint64_t epoch) const {
+    Strategy strategy = InOrder(epoch);
+    std::reverse(strategy.channels[0].ring.begin(), strategy.channels[0].ring.end());
+    return strategy;
+  }
+
+  // What the host's daemon says of the change that is under way, in the words of StrategyChange's
+  // Describe(); no time passes.
+  std::string StageOn(int host) {
+    SimController& controller = world_.host(host).controller();
+    const uint64_t question = controller.answers.size() + 1;
+    controller.questions.push_back(question);
+    while (!controller.answers.contains(question)) world_.host(host).daemon().Poll();
+    for (const state::Communicator& each : controller.answers[question].communicators()) {
+      if (each.id() == FormatCommId(id())) return each.change();
+    }
+    return "";
+  }
+  bool IsAt(int host, std::string_view stage) {
+    return StageOn(host).find(stage) != std::string::npos;
+  }
+
+  // The operations from which on the hosts say that the epoch is in force; empty: on none yet.
+  std::set<std::string> BeginningOf(uint64_t epoch) const {
+    std::set<std::string> operations;
+    const std::string in_force =
+        absl::StrCat("communicator ", FormatCommId(id()), ": epoch ", epoch, " from operation ");
+    for (int h = 0; h < hosts_; ++h) {
+      for (const std::string& line : world_.host(h).log().lines) {
+        const size_t at = line.find(in_force);
+        if (at == std::string::npos) continue;
+        const size_t number = at + in_force.size();
+        operations.insert(line.substr(number, line.find(' ', number) - number));
+      }
+    }
+    return operations;
+  }
+
+ private:
+  SimWorld& world_;
+  const int hosts_;
+  const std::optional<CommId> id_;
+};
+
+// Hosts 0 … the highest of `host_of_rank`, and a job on them.
+struct RunningJob {
+  explicit RunningJob(uint64_t seed, std::vector<int> host_of_rank = {0, 1, 2},
+                      size_t bytes = 1 << 20, const SimNetworkOptions& network = {})
+      : world({.seed = seed, .hosts = std::ranges::max(host_of_rank) + 1, .network = network}),
+        job(world, host_of_rank, bytes),
+        changes(world, std::ranges::max(host_of_rank) + 1) {}
+
+  SimWorld world;
+  SimJob job;
+  StrategyChanges changes;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_RUNNING_JOB_H_
