@@ -26,6 +26,7 @@
 #include "controller/catalog.h"
 #include "controller/config.h"
 #include "controller/contradictions.h"
+#include "controller/guarantee_limits.h"
 #include "controller/metrics.h"
 #include "controller/paces.h"
 #include "controller/server.h"
@@ -190,6 +191,7 @@ int Run(const ControllerConfig& config) {
   (*catalog)->SetAdmission([&](const ObjectSet& before, const ObjectSet& after) {
     const ClusterView view = coordinator.With([](Coordinator& c) { return c.View(); });
     MCCS_RETURN_IF_ERROR(CheckAgainstHosts(before, after, view));
+    MCCS_RETURN_IF_ERROR(CheckGuaranteesAgainstNics(before, after));
     return CheckGuarantees(before, after, view);
   });
   (*catalog)->Watch([&](Catalog::Objects objects) {

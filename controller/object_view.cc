@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "controller/algorithm_rules.h"
 #include "controller/contradictions.h"
+#include "controller/in_force.h"
 #include "controller/objects/exact_units.h"
 
 namespace mccs {
@@ -131,7 +132,7 @@ void SetKey(const ObjectKey& key, control::ObjectKey* out) {
   out->set_name(key.name);
 }
 
-control::Object Show(const Object& object, const Concerned& concerned) {
+control::Object Show(const ObjectSet& set, const Object& object, const Concerned& concerned) {
   control::Object shown;
   SetKey(object.key, shown.mutable_key());
   shown.set_version(object.version);
@@ -139,8 +140,8 @@ control::Object Show(const Object& object, const Concerned& concerned) {
   Facts facts(&shown);
   std::visit([&](const auto& spec) { Describe(spec, &facts); }, object.spec);
   facts.Add("VERSION", absl::StrCat(object.version));
-  facts.Add("IN FORCE", InForce(object));
-  if (std::string note = NotActedOn(object); !note.empty()) shown.add_notes(std::move(note));
+  facts.Add("IN FORCE", InForce(set, object));
+  if (std::string note = NotActedOn(set, object); !note.empty()) shown.add_notes(std::move(note));
   const auto found = concerned.find(&object);
   if (found == concerned.end()) return shown;
   for (CommId id : found->second) shown.add_communicators(FormatCommId(id));
@@ -203,12 +204,13 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
   const Concerned concerned = FindConcerned(set, view);
   control::ListObjectsReply reply;
   if (request.names().empty()) {
-    for (const Object* object : set.OfKind(kind)) *reply.add_objects() = Show(*object, concerned);
+    for (const Object* object : set.OfKind(kind))
+      *reply.add_objects() = Show(set, *object, concerned);
   }
   for (const std::string& name : request.names()) {
     const Object* object = set.Find({kind, name});
     if (object == nullptr) return NotThere(set, {kind, name});
-    *reply.add_objects() = Show(*object, concerned);
+    *reply.add_objects() = Show(set, *object, concerned);
   }
   if (kind == ObjectKind::kTopology) AddContradictions(FindContradictions(set, view), &reply);
   return reply;
@@ -239,7 +241,7 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
     const bool stored = !dry_run || change.kind == ChangeKind::kUnchanged;
     if (stored) out->set_version(object->version);
     if (change.kind != ChangeKind::kUnchanged) {
-      AddOnce(NotActedOn(*object), reply.mutable_notes());
+      AddOnce(NotActedOn(outcome.plan.next, *object), reply.mutable_notes());
     }
   }
   for (const Decision& decision : decisions.changed) {

@@ -7,23 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/complete_view.h"
+#include "controller/guarantee_limits.h"
 #include "controller/objects/object.h"
 #include "controller/run_policies.h"
 
 namespace mccs {
 namespace {
-
-// Tenants that are guaranteed more than before.
-std::set<std::string> Raised(const ObjectSet& before, const ObjectSet& after) {
-  std::set<std::string> raised;
-  for (const Object* object : after.OfKind(ObjectKind::kTenant)) {
-    const uint64_t now = TenantOf(*object).guarantee_bps.value_or(0);
-    const Object* old = before.Find(object->key);
-    const uint64_t was = old != nullptr ? TenantOf(*old).guarantee_bps.value_or(0) : 0;
-    if (now > was) raised.insert(object->key.name);
-  }
-  return raised;
-}
 
 bool HasPolicy(const ObjectSet& objects, const std::string& name) {
   const std::vector<const Object*> policies = objects.OfKind(ObjectKind::kPolicy);
@@ -68,7 +57,7 @@ std::vector<WaitRule> DecideWaits(const ObjectSet& objects, const ClusterView& c
 
 absl::Status CheckGuarantees(const ObjectSet& before, const ObjectSet& after,
                              const ClusterView& view) {
-  const std::set<std::string> raised = Raised(before, after);
+  const std::set<std::string> raised = RaisedGuarantees(before, after);
   if (raised.empty()) return absl::OkStatus();
   ClusterView complete = CompleteView(view, after);
   std::vector<absl::StatusOr<strategy::Strategy>> strategies = RunPolicies(after, complete);

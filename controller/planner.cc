@@ -53,20 +53,6 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
   return rings.empty() ? "other parameters" : absl::StrJoin(rings, "; ");
 }
 
-// Of a Topology; empty: nothing.
-std::string WhatKeepsFlowsFromPaths(const Topology& topology) {
-  if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
-  bool has_choice = false;
-  for (size_t i = 0; i < topology.switches().size(); ++i)
-    has_choice |= topology.NeighboursOf(SwitchId(static_cast<int32_t>(i))).size() > 1;
-  if (!has_choice) return "";
-  const auto has_address = [](const auto& part) { return !part.addresses.empty(); };
-  if (std::any_of(topology.switches().begin(), topology.switches().end(), has_address)) return "";
-  return "A Topology whose source ports are mapped by probing places no flows without the "
-         "`addresses` of its switches: policies that would go by it give source ports as "
-         "locality_ring does.";
-}
-
 }  // namespace
 
 absl::StatusOr<strategy::Strategy> ChooseStrategy(const ObjectSet& objects, const ClusterView& view,
@@ -97,23 +83,6 @@ void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
   decisions->changed.push_back({communicator.id, communicator.tenant,
                                 NameOf(PolicyInForce(objects, communicator)), *std::move(strategy),
                                 std::move(change)});
-}
-
-std::string InForce(const Object& object) { return NotActedOn(object).empty() ? "yes" : "in part"; }
-
-std::string NotActedOn(const Object& object) {
-  switch (object.key.kind) {
-    case ObjectKind::kTopology:
-      return WhatKeepsFlowsFromPaths(*TopologyOf(object).topology);
-    case ObjectKind::kDrain:
-      if (DrainOf(object).link.empty()) return "";
-      return "A drained link is avoided by policies that place flows by a Topology; locality_ring "
-             "places none.";
-    case ObjectKind::kTenant:
-    case ObjectKind::kPolicy:
-      break;
-  }
-  return "";
 }
 
 }  // namespace mccs

@@ -42,11 +42,6 @@ Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete);
 void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                  absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions);
 
-// Of this object: "yes", or "in part".
-std::string InForce(const Object& object);
-// What of it is kept and not acted on, in one sentence; empty: all is.
-std::string NotActedOn(const Object& object);
-
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_PLANNER_H_

@@ -148,6 +148,10 @@ const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& co
   return FindPolicy(objects, communicator.origin(), FormatCommId(communicator.id), DecidesRings);
 }
 
+const Object* PolicyForTenant(const ObjectSet& objects, const Object& tenant) {
+  return FindPolicy(objects, &tenant, /*id=*/"", DecidesRings);
+}
+
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator) {
   const Object* policy = PolicyInForce(objects, communicator);
   return policy != nullptr && PlacesFlows(PolicyOf(*policy).policy);

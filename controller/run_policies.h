@@ -12,6 +12,8 @@ namespace mccs {
 
 // The Policy that decides on a communicator's rings. Null: none, and so locality_ring as it is.
 const Object* PolicyInForce(const ObjectSet& objects, const CommunicatorView& communicator);
+// Likewise, on those of a Tenant that no Policy names.
+const Object* PolicyForTenant(const ObjectSet& objects, const Object& tenant);
 
 // Whether that one places the communicator's flows on paths.
 bool PlacesFlowsOf(const ObjectSet& objects, const CommunicatorView& communicator);

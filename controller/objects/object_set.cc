@@ -52,7 +52,11 @@ std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin) {
 
 const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts) {
-  const Object* tenant = FindTenant(set, origin);
+  return FindPolicy(set, FindTenant(set, origin), id, counts);
+}
+
+const Object* FindPolicy(const ObjectSet& set, const Object* tenant, std::string_view id,
+                         const std::function<bool(const PolicySpec&)>& counts) {
   const Object* for_tenant = nullptr;
   const Object* for_others = nullptr;
   for (const Object* object : set.OfKind(ObjectKind::kPolicy)) {

@@ -47,6 +47,10 @@ std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin);
 // `counts` accepts. Null: none.
 const Object* FindPolicy(const ObjectSet& set, const ProcessOrigin& origin, std::string_view id,
                          const std::function<bool(const PolicySpec&)>& counts);
+// Likewise, of processes that are `tenant`'s; null: of no Tenant. `id` may be empty: of one that no
+// Policy names.
+const Object* FindPolicy(const ObjectSet& set, const Object* tenant, std::string_view id,
+                         const std::function<bool(const PolicySpec&)>& counts);
 
 }  // namespace mccs
 

@@ -233,9 +233,24 @@ class Objects(unittest.TestCase):
     def test_tables_say_what_is_acted_on(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))
+        self.assertIn("10 Gbps and its cap of 40 Gbps: no Topology says", self.run_ok("describe", "tenant", "team-a"))
+        self.assertNotIn("decides for it", self.run_ok("apply", "-f", "-", text=TOPOLOGY))
+        self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* in part$")
+        self.assertIn("do not go by its guarantee of 10 Gbps: locality_ring, by Policy 'gold', decides",
+                      self.run_ok("describe", "tenant", "team-a"))
+        shares = policy().replace("locality_ring", "shares").replace("order: [h1, h0]", "channels_per_nic: 1")
+        self.assertNotIn("do not go by", self.run_ok("apply", "-f", "-", text=shares))
         self.assertRegex(self.run_ok("get", "tenants"), r"(?m)^team-a .* yes$")
         self.assertIn("MEMORY", self.run_ok("get", "tenants", "-o", "wide"))
         self.assertIn("In force:       yes", self.run_ok("describe", "policy", "gold"))
+
+    def test_a_guarantee_above_every_nic_is_refused_when_it_is_asked_for(self):
+        self.run_ok("apply", "-f", "-", text=TOPOLOGY)
+        self.assertRegex(
+            self.refused("apply", "-f", "-", text=tenant(cap="400Gbps").replace("10Gbps", "200Gbps")),
+            r"<stdin>:8:14: Tenant 'team-a', spec.guarantee: no NIC can carry it: h0/nic0-leaf0 of Topology 'lab', "
+            r"which no other is faster than, carries 9\d\.?\d* Gbps of payload, but 200 Gbps are guaranteed; lower it")
+        self.assertEqual(self.count("tenants"), 0)
 
     def test_bash_completes_commands_formats_and_names(self):
         self.run_ok("apply", "-f", "-", text=tenant())

@@ -1,0 +1,57 @@
+#include "controller/guarantee_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "controller/policy/shares.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+constexpr double kLinkBps = 50e9;  // of TopologyDocument
+
+ObjectSet Promise(const std::string& guarantee, const ObjectSet& before = {}) {
+  return After(before, TenantDocument("a", 1, "  guarantee: " + guarantee + "\n"));
+}
+
+TEST(GuaranteeLimits, MoreThanAnyNicCarriesIsRefusedWithPlaceLinkAndNumbers) {
+  const ObjectSet before = After({}, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(before, Promise("45Gbps", before)).ok());
+  const absl::Status refusal = CheckGuaranteesAgainstNics(before, Promise("49.9Gbps", before));
+  EXPECT_EQ(refusal.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(refusal.message())
+                .find(absl::StrCat(
+                    "Tenant 'a', spec.guarantee: no NIC can carry it: h0/nic0-leaf0 of Topology "
+                    "'t', which no other is faster than, carries ",
+                    FormatBitRate(SharedPart(Topology::kDefaultMtuBytes) * kLinkBps),
+                    " of payload, but 49.9 Gbps are guaranteed")),
+            std::string::npos)
+      << refusal;
+}
+
+TEST(GuaranteeLimits, OnlyWhatAChangeRaisesIsLookedAt) {
+  const ObjectSet promised = Promise("60Gbps");
+  EXPECT_TRUE(CheckGuaranteesAgainstNics({}, promised).ok()) << "there is no Topology yet";
+  const ObjectSet described = After(promised, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(promised, described).ok());
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(described, Promise("55Gbps", described)).ok());
+  EXPECT_FALSE(CheckGuaranteesAgainstNics(described, Promise("61Gbps", described)).ok());
+}
+
+TEST(GuaranteeLimits, TheFastestNicOfAllTopologiesCounts) {
+  const std::string slow =
+      Document("Topology", "slow",
+               "  racks: [{name: r0}]\n  switches: [{name: leaf9}]\n  hosts: [{name: h9, rack: "
+               "r0, gpus: 1, nics: [{name: nic0, switch: leaf9, capacity: 10Gbps}]}]\n");
+  const ObjectSet before = After({}, slow);
+  EXPECT_FALSE(CheckGuaranteesAgainstNics(before, Promise("20Gbps", before)).ok());
+  const ObjectSet both = After(before, TopologyDocument("t"));
+  EXPECT_TRUE(CheckGuaranteesAgainstNics(both, Promise("20Gbps", both)).ok());
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,106 @@
+#include "controller/in_force.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/objects/documents.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+const Object& Tenant(const ObjectSet& set) { return *set.Find({ObjectKind::kTenant, "a"}); }
+
+// Tenant a with `entitled`, hosts h0 and h1 with a NIC of 50 Gb/s each, and `more`.
+ObjectSet Base(const std::string& entitled, const std::string& more = "") {
+  return After({}, Together({TenantDocument("a", 1, entitled), TopologyDocument("t")}) +
+                       (more.empty() ? "" : "---\n" + more));
+}
+
+std::string Shares(const std::string& spec = "") {
+  return PolicyDocument("s", "  policy: shares\n" + spec);
+}
+
+TEST(InForce, EveryPolicyIsActedOn) {
+  for (const std::string& name : PolicyNames()) {
+    const std::vector<std::string> known = PolicyParameterNames(name);
+    const bool favours = std::find(known.begin(), known.end(), "favoured") != known.end();
+    std::string spec = absl::StrCat("  policy: ", name, "\n");
+    if (favours) spec += "  parameters: {favoured: [a]}\n";
+    if (name == kAlgorithmPolicyName) spec += "  parameters: {algorithm: ring}\n";
+    const ObjectSet objects = Base("", PolicyDocument("p", spec));
+    const Object& policy = *objects.Find({ObjectKind::kPolicy, "p"});
+    EXPECT_EQ(InForce(objects, policy), "yes") << name;
+    EXPECT_EQ(NotActedOn(objects, policy), "") << name;
+  }
+}
+
+TEST(InForce, APolicyThatGoesByLinksNeedsATopology) {
+  for (const char* name : {"fair_flow", "shares"}) {
+    const ObjectSet set = After({}, PolicyDocument("p", absl::StrCat("  policy: ", name, "\n")));
+    EXPECT_THAT(NotActedOn(set, *set.Find({ObjectKind::kPolicy, "p"})),
+                HasSubstr("goes by the links of a Topology, and there is none"));
+  }
+  const ObjectSet set = After({}, PolicyDocument("p", "  policy: rank_order\n"));
+  EXPECT_EQ(NotActedOn(set, *set.Find({ObjectKind::kPolicy, "p"})), "");
+}
+
+TEST(InForce, AllOfATenantIsActedOnThatHasNoGuaranteeAndNoWeight) {
+  for (const char* entitled : {"  quotas: {communicators: 1, memory: 1, operations: 1}\n",
+                               "  cap: 1Gbps\n  priority: 3\n", "  weight: 1\n"}) {
+    const ObjectSet set = Base(entitled);
+    EXPECT_EQ(NotActedOn(set, Tenant(set)), "") << entitled;
+  }
+}
+
+TEST(InForce, AGuaranteeIsActedOnByASharesPolicyThatIsForTheTenant) {
+  const std::string entitled = "  guarantee: 10Gbps\n  weight: 2\n";
+  for (const std::string& more : {std::string(), PolicyDocument("p", "  policy: fair_flow\n"),
+                                  Shares("  for: {communicators: [000000000000000a]}\n"),
+                                  Shares() + "---\n" +
+                                      PolicyDocument("p",
+                                                     "  policy: locality_ring\n"
+                                                     "  for: {tenants: [a]}\n")}) {
+    const ObjectSet set = Base(entitled, more);
+    EXPECT_EQ(InForce(set, Tenant(set)), "in part") << more;
+    EXPECT_THAT(
+        NotActedOn(set, Tenant(set)),
+        HasSubstr(
+            "Lanes of Tenant 'a' do not go by its guarantee of 10 Gbps and its weight of 2: "))
+        << more;
+  }
+  for (const std::string& more : {Shares(), Shares("  for: {tenants: [a]}\n"),
+                                  Shares("  for: {tenants: [a]}\n") + "---\n" +
+                                      PolicyDocument("p", "  policy: fair_flow\n")}) {
+    const ObjectSet set = Base(entitled, more);
+    EXPECT_EQ(NotActedOn(set, Tenant(set)), "") << more;
+  }
+}
+
+TEST(InForce, RatesNeedATopology) {
+  const ObjectSet shared =
+      After({}, Together({TenantDocument("a", 1, "  guarantee: 10Gbps\n"), Shares()}));
+  EXPECT_THAT(NotActedOn(shared, Tenant(shared)),
+              HasSubstr("do not go by its guarantee of 10 Gbps: no Topology"));
+  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n"));
+  EXPECT_THAT(NotActedOn(capped, Tenant(capped)),
+              HasSubstr("do not go by its cap of 10 Gbps: no Topology"));
+  const ObjectSet neither = After({}, TenantDocument("a", 1, "  priority: 3\n"));
+  EXPECT_EQ(NotActedOn(neither, Tenant(neither)), "");
+}
+
+// As when a Topology has come later.
+TEST(InForce, AGuaranteeThatNoNicCarriesIsNotKeptInFull) {
+  const ObjectSet set = Base("  guarantee: 60Gbps\n", Shares());
+  EXPECT_THAT(NotActedOn(set, Tenant(set)),
+              HasSubstr("The guarantee of Tenant 'a' is lowered to what there is: no NIC can"));
+}
+
+}  // namespace
+}  // namespace mccs
