@@ -1,0 +1,245 @@
+// Changes of strategy under a job that never pauses, and what they cost it, in simulated time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/sim/running_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr int64_t kDelayNs = 50 * kNsPerUs;  // of everything that is sent
+constexpr uint64_t kCount = 12'000;
+constexpr uint64_t kAhead = 4;  // calls that every rank has posted and not seen done
+
+// All-reduces in place, back to back. Each goes over memory of its own that is filled anew before
+// it is posted: one that is lost leaves the input there, one that runs twice a sum of sums.
+class Load {
+ public:
+  explicit Load(RunningJob& running) : world_(running.world), job_(running.job) {
+    job_.Fill(kAhead * kCount);
+    done_at_.resize(static_cast<size_t>(job_.ranks()), {world_.clock().Now()});
+    for (int r = 0; r < job_.ranks(); ++r) {
+      for (uint64_t i = 0; i < kAhead; ++i) Post(r, i);
+    }
+  }
+
+  // Until `done`, the ranks post what they have room for in each moment of it.
+  bool RunUntil(const std::function<bool()>& done) {
+    return world_.RunUntil([&] {
+      for (int r = 0; r < job_.ranks(); ++r) TakeDone(r);
+      return !wrong_.empty() || done();
+    }) && wrong_.empty();
+  }
+  bool Run(uint64_t operations) {
+    const uint64_t until = completed() + operations;
+    return RunUntil([&] { return completed() >= until; });
+  }
+  // As many on every rank as some rank has posted.
+  bool Finish() {
+    for (const auto& of_rank : done_at_) last_ = std::max(last_, of_rank.size() - 1 + kAhead);
+    return RunUntil([&] { return completed() == last_; }) && job_.Done();
+  }
+
+  // On all ranks.
+  uint64_t completed() const {
+    uint64_t least = done_at_.front().size();
+    for (const auto& of_rank : done_at_) least = std::min<uint64_t>(least, of_rank.size());
+    return least - 1;
+  }
+  // When operation `number` (from 1 on) was done there.
+  MonotonicNs DoneAt(int rank, uint64_t number) const {
+    return done_at_[static_cast<size_t>(rank)][number];
+  }
+  const std::string& wrong() const { return wrong_; }
+
+ private:
+  void Post(int rank, uint64_t number) {
+    const uint64_t at = number % kAhead * kCount;
+    job_.CopyToOutput(rank, at, kCount);
+    SimCall call = job_.CallOf(rank, OpKind::kAllReduce, kCount, at);
+    call.send = call.recv;
+    job_.tenant(rank).Post(job_.rank(rank), call);
+  }
+  void TakeDone(int rank) {
+    auto& times = done_at_[static_cast<size_t>(rank)];
+    while (times.size() - 1 < job_.rank(rank).done()) {
+      const uint64_t number = times.size() - 1;  // from 0 on
+      times.push_back(world_.clock().Now());
+      Check(rank, number);
+      if (last_ == 0 || number + kAhead < last_) Post(rank, number + kAhead);
+    }
+    if (job_.rank(rank).failed()) wrong_ = job_.rank(rank).failure();
+  }
+  void Check(int rank, uint64_t number) {
+    for (uint64_t i = number % kAhead * kCount; i < (number % kAhead + 1) * kCount; ++i) {
+      float sum = 0;
+      for (int r = 0; r < job_.ranks(); ++r) sum += SimJob::InputValue(r, i);
+      if (job_.output(rank, i) == sum) continue;
+      wrong_ = absl::StrCat("operation #", number + 1, " on rank ", rank, ", element ", i, ": ",
+                            job_.output(rank, i), " instead of ", sum);
+    }
+  }
+
+  SimWorld& world_;
+  SimJob& job_;
+  uint64_t last_ = 0;  // that is posted; 0: no end
+  std::string wrong_;
+  std::vector<std::vector<MonotonicNs>> done_at_;  // by rank; [n]: operation n, from 1 on
+};
+
+// Of what is in force: another order, algorithm, number of channels or other routes, in turns.
+Strategy Another(Strategy strategy, std::mt19937_64& random) {
+  constexpr Algorithm kAlgorithm[] = {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect};
+  const uint64_t epoch = strategy.epoch.value() + 1;
+  strategy.epoch = Epoch(epoch);
+  switch (epoch % 4) {
+    case 0:
+      for (ChannelStrategy& each : strategy.channels) {
+        std::shuffle(each.ring.begin(), each.ring.end(), random);
+      }
+      break;
+    case 1:
+      strategy.algorithms.rules = {{OpKind::kAllReduce, kAlgorithm[random() % 3]}};
+      break;
+    case 2:
+      strategy.channels.resize(1 + random() % 3, strategy.channels.front());
+      break;
+    default:
+      break;
+  }
+  // Ports that no lane in use has.
+  auto port = static_cast<uint16_t>(20'000 + epoch % 500 * 40);
+  for (ChannelStrategy& each : strategy.channels) {
+    if (epoch % 4 == 3) each.source_ports.assign(each.ring.size(), 0);
+    for (uint16_t& of_lane : each.source_ports) of_lane = port++;
+  }
+  return strategy;
+}
+
+// What an operation takes on an otherwise idle communicator under each strategy.
+class Alone {
+ public:
+  explicit Alone(const std::vector<int>& layout)
+      : running_(1, layout, kCount * sizeof(float), Network()) {
+    formed_ = running_.job.Form();
+  }
+  static SimNetworkOptions Network() {
+    return {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
+  }
+  // 0: it does not come into force, or to an end.
+  int64_t NsUnder(const Strategy& strategy) {
+    auto& [world, job, changes] = running_;
+    changes.Propose(strategy);
+    const auto in_force = [&] { return changes.AllAt(strategy.epoch.value()); };
+    if (!formed_ || !world.RunUntil(in_force)) return 0;
+    world.RunFor(kNsPerSec);  // lanes that are closed or moved
+    const MonotonicNs begun = world.clock().Now();
+    job.PostAll(OpKind::kAllReduce, kCount);
+    return world.RunUntil([&] { return job.Done(); }) ? world.clock().Now() - begun : 0;
+  }
+
+ private:
+  RunningJob running_;
+  bool formed_ = false;
+};
+
+// One change at a time, and from one to the next long enough to see at what pace operations end.
+class ChangesUnderLoad : public testing::TestWithParam<uint64_t> {
+ protected:
+  static constexpr int kChanges = 60;
+  static constexpr uint64_t kSettling = 12;  // operations behind a change that are looked at
+  static constexpr uint64_t kSteady = 12;    // and then those that say what is usual
+
+  static std::vector<int> SomeLayout(std::mt19937_64& random) {
+    std::vector<int> layout;
+    const int hosts = 2 + static_cast<int>(random() % 3);
+    for (int r = 0; r < hosts + static_cast<int>(random() % 3); ++r) layout.push_back(r % hosts);
+    return layout;
+  }
+
+  ChangesUnderLoad()
+      : random_(GetParam()),
+        layout_(SomeLayout(random_)),
+        alone_(layout_),
+        running_(GetParam(), layout_, kAhead * kCount * sizeof(float), Alone::Network()) {}
+
+  int ranks() const { return static_cast<int>(layout_.size()); }
+  // From one operation to the next, on the average of the latest ones.
+  double UsualGap(const Load& load) const {
+    const uint64_t last = load.completed();
+    return static_cast<double>(load.DoneAt(0, last) - load.DoneAt(0, last - kSteady)) / kSteady;
+  }
+  std::mt19937_64 random_;
+  const std::vector<int> layout_;
+  Alone alone_;
+  RunningJob running_;
+};
+
+// An operation is late by what it ends later than at the pace of its strategy, from the last one
+// before the proposal on. Those that end under the old strategy, but for the last of them, are not
+// late, but for a round trip by which ranks overtake each other. All behind are late by the same:
+// one operation that has the communicator to itself, and two round trips: the hold, the answers and
+// the leader's word are one and a half, and what the old lanes carried is acknowledged in another
+// half. Where routes alone change, this holds from the first operation on.
+TEST_P(ChangesUnderLoad, NoOperationIsLostOrDoubledAndNoMoreThanOneIsLate) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam() << ", " << ranks() << " ranks");
+  StrategyChanges& changes = running_.changes;
+  ASSERT_TRUE(running_.job.Form());
+  Load load(running_);
+  Strategy strategy = changes.InOrder(2);
+  changes.Propose(strategy);
+  ASSERT_TRUE(load.RunUntil([&] { return changes.AllAt(2); }) && load.Run(kSettling + kSteady));
+  int64_t alone_before = alone_.NsUnder(strategy);
+  double gap_before = UsualGap(load);
+  int with_boundary = 0;
+  for (int change = 0; change < kChanges; ++change) {
+    strategy = Another(strategy, random_);
+    SCOPED_TRACE(testing::Message() << "to epoch " << strategy.epoch.value());
+    const uint64_t proposed = load.completed();
+    changes.Propose(strategy);
+    ASSERT_TRUE(load.RunUntil([&] { return changes.AllAt(strategy.epoch.value()); }))
+        << load.wrong();
+    const auto beginning = changes.BeginningOf(strategy.epoch.value());
+    ASSERT_LE(beginning.size(), 1u) << "hosts begin the epoch with different operations";
+    const uint64_t looked_at = load.completed() + kSettling;
+    ASSERT_TRUE(load.Run(kSettling + kSteady)) << load.wrong();
+    const double gap = UsualGap(load);
+    const int64_t alone = alone_.NsUnder(strategy);
+    ASSERT_GT(alone, 0);
+    const auto round_trip = static_cast<double>(2 * kDelayNs);
+    const double one_and_agreement =
+        static_cast<double>(std::max(alone_before, alone)) + 2 * round_trip;
+    with_boundary += beginning.empty() ? 0 : 1;
+    const uint64_t first =
+        beginning.empty() ? proposed + 1 : std::stoull(beginning.begin()->substr(1));
+    for (int r = 0; r < ranks(); ++r) {
+      double in_time = static_cast<double>(load.DoneAt(r, proposed));
+      for (uint64_t n = proposed + 1; n <= looked_at; ++n) {
+        in_time += n < first ? gap_before : gap;
+        const double late = static_cast<double>(load.DoneAt(r, n)) - in_time;
+        EXPECT_LE(late, n + 1 < first ? round_trip : one_and_agreement)
+            << "operation #" << n << " on rank " << r << ", the first one is #" << first;
+      }
+    }
+    alone_before = alone;
+    gap_before = gap;
+  }
+  EXPECT_GT(with_boundary, kChanges / 4);
+  EXPECT_LT(with_boundary, kChanges) << "routes alone never changed";
+  ASSERT_TRUE(load.Finish()) << load.wrong();
+  running_.world.RunFor(kNsPerSec);
+  for (int h = 0; h <= std::ranges::max(layout_); ++h) {
+    EXPECT_EQ(running_.world.host(h).controller().reports.at(changes.id()).operations,
+              load.completed());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, ChangesUnderLoad, testing::Range<uint64_t>(1, 7));
+
+}  // namespace
+}  // namespace mccs
