@@ -52,20 +52,22 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Make(const DaemonParts& parts,
 Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
     : parts_(parts),
       pacing_(options.markings),
-      environment_{
-          .access = {.network = parts.network, .random = parts.random, .clock = parts.clock},
-          .transport = parts.transport,
-          .device = parts.device,
-          .controller = parts.controller,
-          .pacing = &pacing_,
-          .log = parts.log,
-          .position = options.position,
-          .endpoint = {},
-          .channels = options.channels,
-          .lanes = options.lanes,
-          .skew = options.skew,
-          .algorithms = options.algorithms,
-          .counters = counters_.get()},
+      environment_{.access = {.network = parts.network,
+                              .random = parts.random,
+                              .clock = parts.clock,
+                              .control_mark = ControlMark(options.markings)},
+                   .transport = parts.transport,
+                   .device = parts.device,
+                   .controller = parts.controller,
+                   .pacing = &pacing_,
+                   .log = parts.log,
+                   .position = options.position,
+                   .endpoint = {},
+                   .channels = options.channels,
+                   .lanes = options.lanes,
+                   .skew = options.skew,
+                   .algorithms = options.algorithms,
+                   .counters = counters_.get()},
       buffer_quota_(options.buffers, counters_.get()),
       tenant_warnings_(*parts.log, *parts.clock),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
@@ -105,10 +107,12 @@ Daemon::~Daemon() {
 
 absl::StatusOr<std::unique_ptr<PeerListener>> Daemon::Listen(const Endpoint& at) {
   MCCS_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener, parts_.network->Listen(at));
-  return std::make_unique<PeerListener>(
+  auto door = std::make_unique<PeerListener>(
       std::move(listener),
       [this](const Preamble& preamble) { return communicators_->SecretFor(preamble); },
       *parts_.random, *parts_.log);
+  door->Mark(environment_.access.control_mark);
+  return door;
 }
 
 // NCCL_COMM_ID names a place that rank 0's host must answer at, on the job's behalf.

@@ -11,8 +11,11 @@ constexpr int64_t kDialPatienceNs = 30 * kNsPerSec;
 
 }  // namespace
 
-Dial::Dial(const PeerAccess& access, const DialOptions& options) : access_(access) {
-  auto connection = access.network->Connect(options.route.to, options.route.connect);
+Dial::Dial(const PeerAccess& access, const DialOptions& options)
+    : access_(access), is_lane_(options.preamble.purpose == ConnectionPurpose::kLane) {
+  ConnectOptions connect = options.route.connect;
+  connect.dscp = access.control_mark;
+  auto connection = access.network->Connect(options.route.to, connect);
   if (!connection.ok()) {
     status_ = connection.status();
     return;
@@ -26,7 +29,11 @@ Dial::Dial(const PeerAccess& access, const DialOptions& options) : access_(acces
 absl::StatusOr<std::unique_ptr<Connection>> Dial::Poll() {
   if (!status_.ok()) return status_;
   auto connection = handshake_->Poll(access_.clock->Now());
-  if (!connection.ok()) status_ = connection.status();
+  if (!connection.ok()) {
+    status_ = connection.status();
+  } else if (*connection != nullptr && is_lane_ && access_.control_mark != 0) {
+    (*connection)->Mark(0);  // Its lane knows what it bears.
+  }
   return connection;
 }
 

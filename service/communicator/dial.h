@@ -20,6 +20,8 @@ struct PeerAccess {
   Network* network = nullptr;
   Random* random = nullptr;
   const Clock* clock = nullptr;
+  // DSCP of control links, and of handshakes of lanes (ControlMark, service/pacing/pace.h).
+  uint8_t control_mark = 0;
 };
 
 // Where a stream leaves from, as far as we choose it, and where it goes.
@@ -49,6 +51,7 @@ class Dial {
 
  private:
   const PeerAccess access_;
+  const bool is_lane_;
   absl::Status status_;
   std::unique_ptr<ClientHandshake> handshake_;
 };

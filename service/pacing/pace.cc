@@ -1,5 +1,7 @@
 #include "service/pacing/pace.h"
 
+#include <algorithm>
+
 namespace mccs {
 namespace {
 
@@ -14,6 +16,12 @@ int64_t PhaseOf(const SendWindows& windows, MonotonicNs now) {
 
 bool SendWindows::OpenAt(MonotonicNs now) const {
   return period_ns == 0 || PhaseOf(*this, now) < open_ns;
+}
+
+uint8_t ControlMark(const Markings& markings) {
+  const auto highest =
+      std::find_if(markings.rbegin(), markings.rend(), [](uint8_t mark) { return mark != 0; });
+  return highest != markings.rend() ? *highest : 0;
 }
 
 MonotonicNs SendWindows::NextOpening(MonotonicNs now) const {

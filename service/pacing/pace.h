@@ -53,6 +53,9 @@ inline constexpr uint32_t kMaxPriority = 7;
 // controller says nothing bear none.
 using Markings = std::array<uint8_t, kMaxPriority + 1>;
 inline constexpr uint8_t kMaxDscp = 63;
+// What daemons say to each other bears the mark of the highest class that has one: no tenant's data
+// goes before it.
+uint8_t ControlMark(const Markings& markings);
 
 }  // namespace mccs
 

@@ -51,12 +51,16 @@ class Listener {
   virtual ~Listener() = default;
   // The next stream that somebody opened to us; null when there is none now.
   virtual absl::StatusOr<std::unique_ptr<Connection>> Accept() = 0;
+  // From now on the answer to whoever knocks bears this DSCP, and the streams that are accepted, as
+  // long as these are not marked otherwise.
+  virtual void Mark(uint8_t /*dscp*/) {}
   virtual Endpoint local() const = 0;
 };
 
 struct ConnectOptions {
   std::string source_host;   // empty: the system's choice
   uint16_t source_port = 0;  // picks the route (ECMP); 0: the system's choice
+  uint8_t dscp = 0;          // as Connection::Mark, from the first packet on
 
   friend bool operator==(const ConnectOptions&, const ConnectOptions&) = default;
 };

@@ -19,6 +19,11 @@ PeerListener::PeerListener(std::unique_ptr<Listener> listener, SecretLookup look
       log_(log),
       limits_(limits) {}
 
+void PeerListener::Mark(uint8_t dscp) {
+  listener_->Mark(dscp);
+  marked_ = dscp != 0;
+}
+
 std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   AcceptNew(now);
   std::vector<Peer> proven;
@@ -29,6 +34,8 @@ std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
       continue;
     }
     if (connection.ok()) {
+      const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
+      if (lane && marked_) (*connection)->Mark(0);  // Its lane knows what it bears.
       proven.push_back({.preamble = it->preamble(), .connection = *std::move(connection)});
     } else {
       log_.Warning("port ", listener_->local().port,

@@ -36,6 +36,9 @@ class PeerListener {
   PeerListener(std::unique_ptr<Listener> listener, SecretLookup lookup, Random& random, Log& log,
                const PeerListenerLimits& limits = {});
 
+  // Handshakes from now on, and what comes of them but lanes, bear this DSCP; 0: none.
+  void Mark(uint8_t dscp);
+
   // Goes on with what waits. Call it also when a communicator has become known, and at
   // NextDeadline(). Returns the connections that have proven themselves since.
   std::vector<Peer> Poll(MonotonicNs now);
@@ -56,6 +59,7 @@ class PeerListener {
   const PeerListenerLimits limits_;
   std::list<ServerHandshake> pending_;  // oldest first
   bool accept_failed_ = false;
+  bool marked_ = false;
 };
 
 }  // namespace mccs

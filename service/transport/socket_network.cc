@@ -19,6 +19,20 @@ namespace {
 // Streams that knock while the engine is busy.
 constexpr int kListenBacklog = 1024;
 
+// The two lowest bits of the field are ECN's, which the kernel keeps to itself. A kernel that
+// refuses sends as before.
+void MarkSocket(int fd, uint8_t dscp) {
+  const int field = dscp << 2;
+  int family = AF_INET;
+  socklen_t size = sizeof(family);
+  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+  if (family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &field, sizeof(field));
+  } else {
+    setsockopt(fd, IPPROTO_IP, IP_TOS, &field, sizeof(field));
+  }
+}
+
 class SocketConnection final : public Connection {
  public:
   SocketConnection(Reactor& reactor, UniqueFd fd, Endpoint remote)
@@ -128,19 +142,7 @@ absl::StatusOr<size_t> SocketConnection::Read(std::span<const iovec> pieces) {
   return static_cast<size_t>(got);
 }
 
-// The two lowest bits of the field are ECN's, which the kernel keeps to itself. A kernel that refuses
-// sends as before.
-void SocketConnection::Mark(uint8_t dscp) {
-  const int field = dscp << 2;
-  int family = AF_INET;
-  socklen_t size = sizeof(family);
-  getsockopt(fd_.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
-  if (family == AF_INET6) {
-    setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_TCLASS, &field, sizeof(field));
-  } else {
-    setsockopt(fd_.get(), IPPROTO_IP, IP_TOS, &field, sizeof(field));
-  }
-}
+void SocketConnection::Mark(uint8_t dscp) { MarkSocket(fd_.get(), dscp); }
 
 void SocketConnection::Postpone(int error, bool* ready) {
   if (error == EAGAIN || error == EWOULDBLOCK) {
@@ -178,6 +180,7 @@ class SocketListener final : public Listener {
   }
 
   absl::StatusOr<std::unique_ptr<Connection>> Accept() override;
+  void Mark(uint8_t dscp) override { MarkSocket(fd_.get(), dscp); }  // accepted sockets inherit it
   Endpoint local() const override { return local_; }
 
  private:
@@ -292,6 +295,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SocketNetwork::Connect(const Endpoin
     return absl::Status(status.code(),
                         absl::StrCat("connecting to ", ToString(to), ": ", status.message()));
   }
+  if (options.dscp != 0) MarkSocket(fd->get(), options.dscp);
   if (options.source_port != 0) ResetOnClose(fd->get());
   if (connect(fd->get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
     if (errno == EADDRNOTAVAIL && options.source_port != 0) {

@@ -27,6 +27,7 @@ struct SimNetwork::Stream {
   bool open[2] = {false, false};
   bool closed[2] = {false, false};
   Waker* wakers[2] = {nullptr, nullptr};
+  uint8_t marks[2] = {0, 0};
   std::string broken;  // why; empty while it is not
 
   void Wake(int end) const {
@@ -73,6 +74,7 @@ class SimConnection final : public Connection {
     stream_->wakers[end_] = waker;
     if (readable() || writable()) stream_->Wake(end_);
   }
+  void Mark(uint8_t dscp) override { stream_->marks[end_] = dscp; }
   Endpoint local() const override { return stream_->endpoints[end_]; }
   Endpoint remote() const override { return stream_->endpoints[1 - end_]; }
 
@@ -105,14 +107,17 @@ class SimListener final : public Listener {
     if (state_.knocking.empty()) return nullptr;
     std::shared_ptr<SimNetwork::Stream> stream = std::move(state_.knocking.front());
     state_.knocking.pop_front();
+    stream->marks[1] = mark_;
     return std::make_unique<SimConnection>(network_, std::move(stream), 1);
   }
+  void Mark(uint8_t dscp) override { mark_ = dscp; }
   Endpoint local() const override { return at_; }
 
  private:
   SimNetwork& network_;
   const Endpoint at_;
   SimNetwork::ListenState state_;
+  uint8_t mark_ = 0;
 };
 
 class SimHostNetwork final : public Network {
@@ -243,6 +248,19 @@ size_t SimNetwork::open_streams() const {
       }));
 }
 
+std::vector<SimNetwork::MarkedEnd> SimNetwork::marks() const {
+  std::vector<MarkedEnd> marks;
+  for (const std::weak_ptr<Stream>& weak : streams_) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    if (stream == nullptr || !stream->broken.empty()) continue;
+    for (int end : {0, 1}) {
+      if (!stream->open[end] || stream->closed[end]) continue;
+      marks.push_back({stream->endpoints[end], stream->endpoints[1 - end], stream->marks[end]});
+    }
+  }
+  return marks;
+}
+
 SimNetwork::HostPair SimNetwork::Ordered(const std::string& a, const std::string& b) {
   return a < b ? HostPair{a, b} : HostPair{b, a};
 }
@@ -292,6 +310,7 @@ absl::StatusOr<std::unique_ptr<Connection>> SimNetwork::Open(const std::string& 
   stream->hosts[1] = HostOf(to.host);
   stream->endpoints[0] = local;
   stream->endpoints[1] = to;
+  stream->marks[0] = options.dscp;
   std::erase_if(streams_, [](const std::weak_ptr<Stream>& old) { return old.expired(); });
   streams_.push_back(stream);
   After(ArrivalTime(stream->pipes[0]), stream,

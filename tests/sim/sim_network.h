@@ -70,6 +70,12 @@ class SimNetwork {
 
   // Streams that are open now, both ends counted as one.
   size_t open_streams() const;
+  // DSCP of what leaves each end of the streams that are open.
+  struct MarkedEnd {
+    Endpoint local, remote;
+    uint8_t dscp = 0;
+  };
+  std::vector<MarkedEnd> marks() const;
   // Bytes that have come to an end that was still there.
   uint64_t bytes_arrived() const { return bytes_arrived_; }
 

@@ -73,7 +73,8 @@ SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, Sim
                               .lanes = options.lanes,
                               .skew = options.skew,
                               .algorithms = options.algorithms,
-                              .buffers = options.buffers});
+                              .buffers = options.buffers,
+                              .markings = options.markings});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
   auto door = std::make_unique<SimDoor>();

@@ -52,6 +52,7 @@ struct SimWorldOptions {
   ChoiceParameters algorithms = {};
   SimNetworkOptions network;
   BufferLimits buffers = {};
+  Markings markings = {};
   std::vector<std::string> racks = {};  // by host; none is said of those beyond
   // By host: what its clock shows more than the world's; nothing for those beyond.
   std::vector<int64_t> clock_offsets_ns = {};

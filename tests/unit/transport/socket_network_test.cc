@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
+#include "service/transport/socket_address.h"
 
 namespace mccs {
 namespace {
@@ -69,6 +72,40 @@ TEST_F(SocketNetworkTest, BothEndsKnowTheFiveTupleAndTheChosenSourcePort) {
   EXPECT_EQ((*near)->local(), (Endpoint{.host = "127.0.0.1", .port = port}));
   EXPECT_EQ(far->remote(), (*near)->local());
   EXPECT_EQ(far->local(), (*near)->remote());
+}
+
+// Of this process's socket between these two ends.
+int DscpOf(const Connection& connection) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    if (LocalEndpoint(fd) != connection.local() || RemoteEndpoint(fd) != connection.remote()) {
+      continue;
+    }
+    int field = -1;
+    socklen_t size = sizeof(field);
+    EXPECT_EQ(getsockopt(fd, IPPROTO_IP, IP_TOS, &field, &size), 0);
+    return field >> 2;
+  }
+  return -1;
+}
+
+TEST_F(SocketNetworkTest, MarksHoldFromTheFirstPacketUntilTheNextMark) {
+  std::unique_ptr<Listener> listener = Listen("127.0.0.1");
+  const auto plain = network_.Connect(listener->local(), {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(DscpOf(**plain), 0);
+  const std::unique_ptr<Connection> plain_end = Accept(*listener);
+  ASSERT_NE(plain_end, nullptr);
+  EXPECT_EQ(DscpOf(*plain_end), 0);
+  listener->Mark(46);
+  const auto marked =
+      network_.Connect(listener->local(), {.source_host = "", .source_port = 0, .dscp = 40});
+  ASSERT_TRUE(marked.ok()) << marked.status();
+  EXPECT_EQ(DscpOf(**marked), 40);
+  const std::unique_ptr<Connection> end = Accept(*listener);
+  ASSERT_NE(end, nullptr);
+  EXPECT_EQ(DscpOf(*end), 46);
+  end->Mark(0);
+  EXPECT_EQ(DscpOf(*end), 0);
 }
 
 TEST_F(SocketNetworkTest, ASourcePortIsFreeAgainAtOnce) {
