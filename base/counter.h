@@ -12,13 +12,20 @@
 
 namespace mccs {
 
-// Only grows.
+// Only grows, until it is taken.
 class Counter {
  public:
   // THREAD: the one writer.
   void Add(uint64_t n) { value_.store(value() + n, std::memory_order_relaxed); }
   // To a number that is not smaller. THREAD: the one writer.
   void RaiseTo(uint64_t n) { value_.store(n, std::memory_order_relaxed); }
+  // What it was; it counts from 0 again. THREAD: the one writer. Whoever reads what is taken beside
+  // it looks at both under one lock.
+  uint64_t Take() {
+    const uint64_t was = value();
+    value_.store(0, std::memory_order_relaxed);
+    return was;
+  }
   // THREAD: any. Relaxed, as its stores: it guards nothing.
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 

@@ -9,7 +9,7 @@
 namespace mccs {
 namespace {
 
-void AddRegistry(const Registry& registry, MetricFamilies* out) {
+void AddRegistry(const Registry& registry, const ObjectSet& objects, MetricFamilies* out) {
   std::map<HostState, int> hosts;
   for (const auto& [name, record] : registry.hosts()) ++hosts[record.state];
   out->BeginGauge("mccs_controller_hosts", "Hosts whose daemons have registered, by state.");
@@ -19,7 +19,9 @@ void AddRegistry(const Registry& registry, MetricFamilies* out) {
 
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
-    ++communicators[record.announced.tenant()];
+    const agent::Announce& announced = record.announced;
+    const Object* tenant = FindTenant(objects, {announced.tenant(), announced.cgroup()});
+    ++communicators[tenant != nullptr ? tenant->key.name : announced.tenant()];
   }
   out->BeginGauge("mccs_controller_communicators", "Communicators that daemons have announced.");
   for (const auto& [tenant, count] : communicators) out->Add({{"tenant", tenant}}, count);
@@ -81,7 +83,7 @@ std::vector<prometheus::MetricFamily> ControllerMetrics(const Coordinator& coord
   MetricFamilies out;
   out.BeginGauge("mccs_build_info", "Always 1; the labels say what runs here.");
   out.Add({{"component", "mccs-controller"}, {"version", coordinator.version()}}, 1);
-  AddRegistry(coordinator.registry(), &out);
+  AddRegistry(coordinator.registry(), coordinator.objects(), &out);
   AddDecisions(coordinator.rollouts(), &out);
   AddStore(store, &out);
   return out.Take();

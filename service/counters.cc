@@ -1,8 +1,32 @@
 #include "service/counters.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "service/error_class.h"
+#include "service/tenant_ledger.h"
 
 namespace mccs {
+namespace {
+
+// In one order, for those to whom others are added.
+template <typename Counters, typename Visit>
+void ForEachCounter(Counters& counters, const Visit& visit) {
+  for (auto& work : counters.work) {
+    visit(work.operations);
+    visit(work.bytes);
+  }
+  for (auto& failures : counters.failures) visit(failures);
+  for (auto* lanes : {&counters.sent, &counters.received}) {
+    visit(lanes->bytes);
+    visit(lanes->reconnects);
+    for (auto& wait : lanes->wait_ns) visit(wait);
+  }
+  visit(counters.changes_done);
+  visit(counters.changes_dropped);
+}
+
+}  // namespace
 
 const char* NameOfFailure(size_t error_class) {
   switch (static_cast<wire::ErrorClass>(error_class)) {
@@ -42,25 +66,77 @@ void TenantCounters::LeaveEpoch(uint64_t epoch) {
   highest_epoch.Set(epochs_.empty() ? 0 : static_cast<int64_t>(epochs_.rbegin()->first));
 }
 
-std::shared_ptr<TenantCounters> DaemonCounters::Of(const std::string& tenant) {
-  // Its only writer looks without the lock.
-  auto known = tenants_.find(tenant);
-  if (known == tenants_.end() && tenants_.size() >= kMaxTenants) {
-    known = tenants_.find(kOtherTenants);
+void TenantCounters::AddTo(TenantCounters* sum) const {
+  std::vector<Counter*> sums;
+  ForEachCounter(*sum, [&](Counter& counter) { sums.push_back(&counter); });
+  auto next = sums.begin();
+  ForEachCounter(*this, [&](const Counter& counter) { (*next++)->Add(counter.value()); });
+  for (const auto gauge :
+       {&TenantCounters::forming, &TenantCounters::active, &TenantCounters::failed,
+        &TenantCounters::sessions, &TenantCounters::buffers, &TenantCounters::buffer_bytes}) {
+    (sum->*gauge).Add((this->*gauge).value());
   }
-  if (known != tenants_.end()) return known->second;
-  const std::string name = tenants_.size() >= kMaxTenants ? kOtherTenants : tenant;
+  sum->highest_epoch.Set(std::max(sum->highest_epoch.value(), highest_epoch.value()));
+}
+
+void TenantCounters::MoveCountersTo(TenantCounters* sum) {
+  std::vector<Counter*> sums;
+  ForEachCounter(*sum, [&](Counter& counter) { sums.push_back(&counter); });
+  auto next = sums.begin();
+  ForEachCounter(*this, [&](Counter& counter) { (*next++)->Add(counter.Take()); });
+}
+
+std::string DaemonCounters::Place(const std::string& name) {
+  const bool room = settled_.contains(name) || settled_.size() < kMaxTenants;
+  const std::string place = room ? name : kOtherTenants;
+  settled_[place];
+  return place;
+}
+
+std::shared_ptr<TenantCounters> DaemonCounters::Of(const ProcessOrigin& origin,
+                                                   const std::string& name) {
+  // Its only writer looks without the lock.
+  const auto known = entries_.find(origin);
+  if (known != entries_.end()) return known->second.counters;
   const std::lock_guard lock(mutex_);
-  return tenants_[name] = std::make_shared<TenantCounters>();
+  std::erase_if(entries_, [&](auto& entry) {
+    auto& [place, counters] = entry.second;
+    if (counters.use_count() > 1) return false;
+    counters->MoveCountersTo(&settled_[place]);
+    return true;
+  });
+  Entry& entry = entries_[origin];
+  entry = {Place(name), std::make_shared<TenantCounters>()};
+  return entry.counters;
+}
+
+void DaemonCounters::Rename(const std::function<std::string(const ProcessOrigin&)>& name_of) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [origin, entry] : entries_) {
+    const std::string name = Place(name_of(origin));
+    if (name == entry.name) continue;
+    entry.counters->MoveCountersTo(&settled_[entry.name]);
+    entry.name = name;
+  }
 }
 
 std::map<std::string, std::shared_ptr<const TenantCounters>> DaemonCounters::Tenants() const {
-  const std::lock_guard lock(mutex_);
-  return {tenants_.begin(), tenants_.end()};
+  std::map<std::string, std::shared_ptr<TenantCounters>> sums;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, counters] : settled_) {
+      auto& sum = sums[name] = std::make_shared<TenantCounters>();
+      counters.AddTo(sum.get());
+    }
+    for (const auto& [origin, entry] : entries_) entry.counters->AddTo(sums[entry.name].get());
+  }
+  return {sums.begin(), sums.end()};
 }
 
-std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const std::string& tenant) {
-  return all != nullptr ? all->Of(tenant) : std::make_shared<TenantCounters>();
+std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const TenantAccount* account,
+                                           const std::string& tenant) {
+  if (all == nullptr) return std::make_shared<TenantCounters>();
+  return account != nullptr ? all->Of(account->origin(), account->name()) : all->Of(tenant);
 }
 
 }  // namespace mccs

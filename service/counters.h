@@ -2,6 +2,13 @@
 // thread that serves /metrics reads (service/metrics.h). The engine takes no lock to count, and
 // does not notice that it is read (base/counter.h).
 //
+// Tenants go by the names of operators' Tenants, where one has the processes. Whose processes are
+// may change while they run: what was counted stays with the name under which it was counted, what
+// comes counts for the other, and what they have (gauges) moves with them.
+//
+//   entry of an origin, while somebody counts for it ─── renamed, or nobody any more ──► settled
+//        └──────────────────── sum by name: what is read ◄───────────────────────────────────┘
+//
 // OWNER: shared by the Daemon, what it counts for, and whoever reads. THREAD: as each says; "the
 // engine" is the one thread that writes.
 #ifndef MCCS_SERVICE_COUNTERS_H_
@@ -9,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,8 +25,11 @@
 #include "absl/status/status.h"
 #include "base/counter.h"
 #include "proto/operation.h"
+#include "proto/tenant_who.h"
 
 namespace mccs {
+
+class TenantAccount;
 
 // Why a communicator failed, as its ranks are told (service/error_class.h): by wire::ErrorClass.
 inline constexpr size_t kFailureClasses = 7;
@@ -54,20 +65,29 @@ struct TenantCounters {
   void EnterEpoch(uint64_t epoch);
   void LeaveEpoch(uint64_t epoch);
 
+  // Adds all numbers to those of `sum`; of epochs the higher counts.
+  void AddTo(TenantCounters* sum) const;
+  // Counters count from 0 again, and what they were is added to `sum`. THREAD: the engine.
+  void MoveCountersTo(TenantCounters* sum);
+
  private:
   std::map<uint64_t, int> epochs_;  // the engine's alone
 };
 
 class DaemonCounters {
  public:
-  // Tenants beyond share one entry: a flood of names shall not fill the memory of whoever collects.
+  // Names beyond share one: a flood of them shall not fill the memory of whoever collects.
   static constexpr size_t kMaxTenants = 1024;
   static constexpr char kOtherTenants[] = "(others)";
 
-  // The entry of `tenant`, made if need be; it stays, so that sums never fall. The lock is held for
-  // an insertion. THREAD: the engine.
-  std::shared_ptr<TenantCounters> Of(const std::string& tenant);
-  // By name. THREAD: any.
+  // The entry of processes of this origin, made if need be, which counts for `name`. The lock is
+  // held for an insertion. THREAD: the engine.
+  std::shared_ptr<TenantCounters> Of(const ProcessOrigin& origin, const std::string& name);
+  // Of those whose name is what the daemon calls them.
+  std::shared_ptr<TenantCounters> Of(const std::string& tenant) { return Of({tenant, ""}, tenant); }
+  // From now on all count for these names. THREAD: the engine.
+  void Rename(const std::function<std::string(const ProcessOrigin&)>& name_of);
+  // Sums by name, which never fall. THREAD: any.
   std::map<std::string, std::shared_ptr<const TenantCounters>> Tenants() const;
 
   Counter turns;       // of the engine
@@ -76,12 +96,22 @@ class DaemonCounters {
   Counter awake_ns;  // what was not slept
 
  private:
-  mutable std::mutex mutex_;  // of insertions into tenants_, and of other threads' looks at it
-  std::map<std::string, std::shared_ptr<TenantCounters>> tenants_;
+  struct Entry {
+    std::string name;
+    std::shared_ptr<TenantCounters> counters;
+  };
+  // `name`, or kOtherTenants; it has a place in settled_ from then on.
+  std::string Place(const std::string& name);
+
+  mutable std::mutex mutex_;  // of the engine's changes of the maps, and of others' looks at them
+  std::map<ProcessOrigin, Entry> entries_;
+  std::map<std::string, TenantCounters> settled_;  // by name; only counters
 };
 
-// Of `all`; where nobody counts, an entry that nobody reads.
-std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const std::string& tenant);
+// Of `all`, for processes with `account`; null: of those that the daemon calls `tenant`. Where
+// nobody counts, an entry that nobody reads.
+std::shared_ptr<TenantCounters> CountersOf(DaemonCounters* all, const TenantAccount* account,
+                                           const std::string& tenant);
 
 }  // namespace mccs
 

@@ -169,6 +169,7 @@ bool Daemon::PollTenants() {
   std::optional<std::vector<TenantEntry>> tenants = parts_.controller->TakeTenants();
   if (!tenants.has_value()) return false;
   ledger_.SetTenants(*std::move(tenants));
+  counters_->Rename([this](const ProcessOrigin& origin) { return ledger_.NameOf(origin); });
   return true;
 }
 

@@ -21,6 +21,11 @@ std::shared_ptr<TenantAccount> TenantLedger::AccountOf(const ProcessOrigin& orig
   return std::make_shared<TenantAccount>(books_, origin);
 }
 
+std::string TenantLedger::NameOf(const ProcessOrigin& origin) const {
+  const TenantEntry* tenant = books_->Find(origin);
+  return tenant != nullptr ? tenant->name : origin.called;
+}
+
 size_t TenantLedger::accounts() const { return books_->accounts.size(); }
 
 const TenantEntry* TenantLedger::Books::Find(const ProcessOrigin& origin) const {

@@ -55,6 +55,9 @@ class TenantLedger {
   // The one account of that origin, which lives as long as somebody holds it.
   std::shared_ptr<TenantAccount> AccountOf(const ProcessOrigin& origin);
 
+  // What people call such a process: as TenantAccount::name().
+  std::string NameOf(const ProcessOrigin& origin) const;
+
   size_t accounts() const;
 
  private:
@@ -79,6 +82,8 @@ class TenantAccount : public std::enable_shared_from_this<TenantAccount> {
   const ProcessOrigin& origin() const { return origin_; }
   // Null: it is of no Tenant, and has no quotas.
   const TenantEntry* tenant() const { return tenant_; }
+  // Of its Tenant; without one what the daemon calls it.
+  const std::string& name() const { return tenant_ != nullptr ? tenant_->name : origin_.called; }
 
   // kResourceExhausted: its Tenant has as much as it may; the text names Tenant, quota, number and
   // remedy.

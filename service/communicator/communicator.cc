@@ -17,7 +17,7 @@ Communicator::Communicator(const CommunicatorEnvironment& environment, const Joi
       tenant_(first.tenant),
       account_(first.account),
       secret_(SecretOf(first.id)),
-      counters_(CountersOf(environment.counters, first.tenant)),
+      counters_(CountersOf(environment.counters, account_.get(), first.tenant)),
       counted_(counters_->forming),
       tally_(counters_),
       formation_{.id = CommId(first.id.comm_id),

@@ -26,8 +26,9 @@ absl::StatusOr<std::unique_ptr<BufferShare>> BufferQuota::Take(
         " buffers with mccsd over all its processes, which is its limit: communicate from "
         "fewer, larger allocations, or raise limits.buffers_per_tenant in mccsd's configuration"));
   }
+  std::shared_ptr<TenantCounters> counters = CountersOf(counters_, account.get(), tenant);
   return absl::WrapUnique(new BufferShare(use_, tenant, limits_.mapped_bytes_per_tenant,
-                                          CountersOf(counters_, tenant), std::move(account)));
+                                          std::move(counters), std::move(account)));
 }
 
 BufferShare::BufferShare(std::shared_ptr<BufferQuota::Use> use, std::string tenant,

@@ -24,11 +24,11 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
     : id_(id),
       env_(environment),
       channel_(std::move(channel)),
-      counters_(CountersOf(environment.counters, channel_->identity().tenant)),
       account_(environment.ledger != nullptr
                    ? environment.ledger->AccountOf(
                          {channel_->identity().tenant, channel_->identity().cgroup})
                    : nullptr),
+      counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
       buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
                account_) {}
 

@@ -168,9 +168,9 @@ class Session {
   const SessionId id_;
   const SessionEnvironment& env_;
   std::unique_ptr<TenantChannel> channel_;
+  const std::shared_ptr<TenantAccount> account_;  // null: nobody has quotas
   const std::shared_ptr<TenantCounters> counters_;
   const GaugeShare counted_{counters_->sessions};
-  const std::shared_ptr<TenantAccount> account_;  // null: nobody has quotas
   State state_ = State::kGreeting;
   SharedRegion memory_;
   BufferRegistry buffers_;

@@ -64,6 +64,39 @@ TEST(SimCounters, ChangesOfStrategyAreCountedAndLanesGoOnCounting) {
   EXPECT_EQ(counters->sent.bytes.value(), 2 * kBytes) << "over both sets of lanes";
 }
 
+// A Tenant that is applied while its job runs: no byte is lost or counted twice.
+TEST(SimCounters, GoByTheNamesOfOperatorsTenants) {
+  SimWorld world({.seed = 4, .hosts = 2, .network = {}});
+  SimJob job(world, {0, 1}, 1 << 20);
+  ASSERT_TRUE(job.Form());
+  job.Fill(kCount);
+  const auto run = [&] {
+    job.PostAll(OpKind::kAllReduce, kCount);
+    ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+    world.RunFor(kNsPerSec);
+  };
+  run();
+  for (int host : {0, 1}) {
+    world.host(host).controller().tenants = {
+        {.name = "team-a", .who = {.uids = {1000}, .sockets = {}, .cgroups = {}}, .quotas = {}}};
+  }
+  run();
+  run();
+  for (int host : {0, 1}) {
+    SCOPED_TRACE(host);
+    const auto tenants = world.host(host).daemon().counters()->Tenants();
+    EXPECT_EQ(WorkOf(*tenants.at("uid 1000"), OpKind::kAllReduce).bytes.value(), kBytes);
+    EXPECT_EQ(WorkOf(*tenants.at("team-a"), OpKind::kAllReduce).bytes.value(), 2 * kBytes);
+    EXPECT_EQ(tenants.at("uid 1000")->sent.bytes.value(), kBytes);
+    EXPECT_EQ(tenants.at("team-a")->sent.bytes.value(), 2 * kBytes);
+    EXPECT_EQ(tenants.at("uid 1000")->sessions.value(), 0);
+    EXPECT_EQ(tenants.at("uid 1000")->buffers.value(), 0);
+    EXPECT_EQ(tenants.at("team-a")->sessions.value(), 1);
+    EXPECT_EQ(tenants.at("team-a")->buffers.value(), 2);
+    EXPECT_EQ(tenants.at("team-a")->active.value(), 1);
+  }
+}
+
 TEST(SimCounters, AFailureIsCountedAndNothingStays) {
   SimWorld world({.seed = 3, .hosts = 2, .network = {}});
   SimJob job(world, {0, 1}, 1 << 20);

@@ -8,6 +8,7 @@
 #include "controller/store/memory_store.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/controller/hand_clock.h"
+#include "tests/unit/objects/documents.h"
 
 namespace mccs {
 namespace {
@@ -49,6 +50,15 @@ TEST_F(ControllerMetricsTest, FollowAProposalFromDecisionToForce) {
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"3\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_bucket{le=\"+Inf\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\nmccs_controller_convergence_seconds_sum 2\n"));
+}
+
+TEST_F(ControllerMetricsTest, CommunicatorsGoByTheNamesOfTenants) {
+  coordinator_.Hear(AgentKey(1), Registration(MakeHost("h0")));
+  coordinator_.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0"})));
+  coordinator_.SetObjects(
+      std::make_shared<const ObjectSet>(After({}, TenantDocument("team-a", 1000))));
+  EXPECT_THAT(Text(), HasSubstr("\nmccs_controller_communicators{tenant=\"team-a\"} 1\n"));
+  EXPECT_THAT(Text(), testing::Not(HasSubstr("uid 1000")));
 }
 
 TEST_F(ControllerMetricsTest, CountWhatTheStoreKept) {

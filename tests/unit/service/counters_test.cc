@@ -31,7 +31,49 @@ TEST(Counters, AFloodOfNamesSharesOneEntry) {
   EXPECT_EQ(tenants.size(), DaemonCounters::kMaxTenants + 1);
   EXPECT_EQ(tenants.at(DaemonCounters::kOtherTenants)->sent.bytes.value(),
             DaemonCounters::kMaxTenants);
-  EXPECT_EQ(counters.Of("tenant 0")->sent.bytes.value(), 1u);
+  EXPECT_EQ(tenants.at("tenant 0")->sent.bytes.value(), 1u);
+}
+
+// An operator's Tenant comes to have a process at work, and loses it again.
+TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
+  DaemonCounters counters;
+  const ProcessOrigin claimed{"uid 0", "/jobs/a"}, free{"uid 0", ""};
+  const auto a = counters.Of(claimed, "uid 0"), b = counters.Of(free, "uid 0");
+  const auto count = [&](uint64_t bytes) {
+    a->sent.bytes.Add(bytes);
+    b->sent.bytes.Add(1);
+  };
+  const auto bytes = [&](const std::string& name) {
+    return counters.Tenants().at(name)->sent.bytes.value();
+  };
+  const GaugeShare first(a->sessions), second(b->sessions);
+  a->EnterEpoch(7);
+  count(100);
+  counters.Rename([&](const ProcessOrigin& origin) {
+    return origin == claimed ? std::string("team-a") : origin.called;
+  });
+  EXPECT_EQ(bytes("uid 0"), 101u);
+  EXPECT_EQ(bytes("team-a"), 0u);
+  count(30);
+  EXPECT_EQ(bytes("uid 0"), 102u);
+  EXPECT_EQ(bytes("team-a"), 30u);
+  EXPECT_EQ(counters.Tenants().at("uid 0")->sessions.value(), 1);
+  EXPECT_EQ(counters.Tenants().at("team-a")->sessions.value(), 1);
+  EXPECT_EQ(counters.Tenants().at("team-a")->highest_epoch.value(), 7);
+  EXPECT_EQ(counters.Tenants().at("uid 0")->highest_epoch.value(), 0);
+  counters.Rename([](const ProcessOrigin& origin) { return origin.called; });
+  count(5);
+  EXPECT_EQ(bytes("uid 0"), 108u);
+  EXPECT_EQ(bytes("team-a"), 30u) << "a sum never falls";
+}
+
+TEST(Counters, WhatIsGoneIsStillInTheSums) {
+  DaemonCounters counters;
+  for (int i = 0; i < 3; ++i) {
+    counters.Of({"uid 0", absl::StrCat("/jobs/", i)}, "team-a")->sent.bytes.Add(10);
+  }
+  EXPECT_EQ(counters.Tenants().size(), 1u);
+  EXPECT_EQ(counters.Tenants().at("team-a")->sent.bytes.value(), 30u);
 }
 
 TEST(Counters, AShareOfAGaugeMovesAndLeaves) {
