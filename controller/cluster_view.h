@@ -24,6 +24,7 @@ struct NicView {
   std::string name;
   std::vector<std::string> addresses;  // numeric
   uint64_t speed_bps = 0;              // 0: unknown
+  uint32_t mtu_bytes = 0;              // likewise
 };
 
 struct HostView {

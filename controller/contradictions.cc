@@ -71,11 +71,23 @@ class Comparison {
       return;
     }
     const NicView* real = FindNic(nic);
+    if (real != nullptr) CompareMtu(nic, *real);
     const uint64_t capacity = topology_.link(nic.link).capacity_bps;
     if (real == nullptr || real->speed_bps == 0 || capacity <= real->speed_bps) return;
     Add(true, field + ".capacity", "has NIC ", nic.name, " of ", ExactBitRate(capacity),
         " here, and reports ", ExactBitRate(real->speed_bps),
         "; lower the capacity, or mend the cable");
+  }
+
+  // The Topology's is for all its NICs, so the field is not the host's.
+  void CompareMtu(const Topology::Nic& nic, const NicView& real) {
+    const auto here = static_cast<uint32_t>(topology_.mtu_bytes());
+    if (real.mtu_bytes == 0 || here <= real.mtu_bytes) return;
+    found_->push_back({object_.key, host_.name, "spec.mtu",
+                       absl::StrCat("host ", host_.name, " has NIC ", nic.name, " for packets of ",
+                                    here, " bytes here, and reports an MTU of ", real.mtu_bytes,
+                                    "; lower `mtu`, or set the NIC's"),
+                       /*of_host=*/false});
   }
 
   const NicView* FindNic(const Topology::Nic& nic) const {

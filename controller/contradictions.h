@@ -16,14 +16,17 @@ struct Contradiction {
   std::string host;
   std::string field;  // "spec.hosts[1].nics[0].address"
   std::string text;   // what the one and the other say
-  // The host is not placed by this Topology; else it is a NIC alone, which is not used.
+  // The host is not placed by this Topology; else it is of a NIC alone: one that has not the
+  // address is not used; where it has another MTU, lanes are told rates that reckon with other
+  // headers.
   bool of_host = true;
 };
 
 // Of the hosts of `view` that are connected, or were last seen: a NIC whose address the host does
-// not have, or that is slower than its capacity; fewer GPUs; another rack or pod than the daemon's
-// configuration has. What a daemon does not say contradicts nothing. In the order of Topologies,
-// then of their hosts. `view` is as the registry has it (positions are the daemons').
+// not have, that is slower than its capacity, or whose MTU is smaller; fewer GPUs; another rack or
+// pod than the daemon's configuration has. What a daemon does not say contradicts nothing. In the
+// order of Topologies, then of their hosts. `view` is as the registry has it (positions are the
+// daemons').
 std::vector<Contradiction> FindContradictions(const ObjectSet& set, const ClusterView& view);
 
 // Sets HostView::misdescribed. Likewise of such a view.

@@ -63,7 +63,8 @@ HostView ViewOf(const HostRecord& record) {
   for (const agent::Nic& nic : host.nics()) {
     view.nics.push_back({.name = nic.name(),
                          .addresses = {nic.addresses().begin(), nic.addresses().end()},
-                         .speed_bps = nic.speed_bps()});
+                         .speed_bps = nic.speed_bps(),
+                         .mtu_bytes = nic.mtu_bytes()});
   }
   if (absl::StatusOr<Endpoint> peer = ParseEndpoint(host.peer_endpoint()); peer.ok()) {
     view.peer_address = std::move(peer->host);

@@ -47,6 +47,7 @@ agent::Host ToMessage(const AgentHost& host, const std::string& version) {
     out->set_name(nic.name);
     for (const std::string& address : nic.addresses) out->add_addresses(address);
     out->set_speed_bps(nic.speed_bps);
+    out->set_mtu_bytes(static_cast<uint32_t>(nic.mtu_bytes));
   }
   message.set_peer_endpoint(host.peer_endpoint);
   message.set_version(version);

@@ -95,6 +95,23 @@ TEST_F(ContradictionsTest, GpusRacksPodsAndSpeedsAreRefusedTogether) {
   EXPECT_THAT(text, HasSubstr("host h0 stands in pod p0 here, in pod p9"));
 }
 
+// Rates go by it, but the host stays where it is.
+TEST_F(ContradictionsTest, AnMtuThatANicDoesNotHaveIsRefusedAndTold) {
+  for (HostView& host : view_.hosts) {
+    for (NicView& nic : host.nics) nic.mtu_bytes = 9000;
+  }
+  EXPECT_EQ(Refused(), "") << "the Topology has 1500";
+  const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
+  EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());
+  view_.hosts[2].nics[1].mtu_bytes = 1500;
+  EXPECT_THAT(std::string(CheckAgainstHosts({}, jumbo, view_).message()),
+              HasSubstr("Topology 't', spec.mtu: host h2 has NIC nic1 for packets of 9000 bytes "
+                        "here, and reports an MTU of 1500; lower `mtu`, or set the NIC's"));
+  EXPECT_THAT(FindContradictions(jumbo, view_), SizeIs(1));
+  MarkMisdescribed(jumbo, &view_);
+  EXPECT_FALSE(view_.hosts[2].misdescribed);
+}
+
 TEST_F(ContradictionsTest, WhoIsNotConnectedOrSaysNothingContradictsNothing) {
   view_.hosts[0].gpus = 1;
   view_.hosts[0].ready = false;
