@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kMaxObjectsInAudit = 20;
 constexpr size_t kLongestOutcome = 1000;
 constexpr size_t kLongestCaller = 200;
+// The peer of its own decisions. No transport calls one so.
+constexpr char kTheController[] = "mccs-controller";
 
 const char* Verb(ChangeKind kind) {
   switch (kind) {
@@ -124,12 +126,7 @@ absl::StatusOr<Catalog::Outcome> Catalog::Delete(std::vector<ObjectKey> keys,
 absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Caller& caller,
                                                  bool dry_run, const Plan& plan) {
   const std::lock_guard lock(mutex_);
-  AuditEntry entry{.time = clock_->Now(),
-                   .peer = caller.peer.substr(0, kLongestCaller),
-                   .user = caller.user.substr(0, kLongestCaller),
-                   .action = action,
-                   .objects = "",
-                   .outcome = ""};
+  AuditEntry entry = EntryOf(action, caller);
   const Objects before = objects_;
   absl::StatusOr<PlannedChange> planned = plan(*before);
   if (planned.ok() && admission_) {
@@ -176,12 +173,44 @@ void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
   entry.revision = objects_->revision;
   log_->Info(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
              entry.peer, " refused: ", std::string(why.message()));
+  KeepAudit({std::move(entry)});
+}
+
+void Catalog::KeepAudit(std::vector<AuditEntry> entries) {
   StoreChange change;
   change.revision = objects_->revision;
-  change.audit.push_back(std::move(entry));
+  change.audit = std::move(entries);
   if (const absl::Status kept = store_->Commit(change); !kept.ok()) {
-    log_->Error("the refusal is not in the audit log: ", std::string(kept.message()));
+    log_->Error("what was said before this is not in the audit log: ", std::string(kept.message()));
   }
+}
+
+AuditEntry Catalog::EntryOf(const char* action, const Caller& caller) const {
+  return {.time = clock_->Now(),
+          .peer = caller.peer.substr(0, kLongestCaller),
+          .user = caller.user.substr(0, kLongestCaller),
+          .action = action,
+          .objects = "",
+          .outcome = ""};
+}
+
+void Catalog::NoteRefusal(const char* action, const Caller& caller, const absl::Status& why) {
+  const std::lock_guard lock(mutex_);
+  KeepRefusal(EntryOf(action, caller), why);
+}
+
+void Catalog::NoteDecisions(const std::vector<OwnDecision>& decisions) {
+  if (decisions.empty()) return;
+  const std::lock_guard lock(mutex_);
+  std::vector<AuditEntry> entries;
+  for (const OwnDecision& decision : decisions) {
+    AuditEntry& entry = entries.emplace_back(
+        EntryOf(decision.action.c_str(), {.peer = kTheController, .user = ""}));
+    entry.objects = decision.objects.substr(0, kLongestOutcome);
+    entry.outcome = decision.outcome.substr(0, kLongestOutcome);
+    entry.revision = objects_->revision;
+  }
+  KeepAudit(std::move(entries));
 }
 
 }  // namespace mccs

@@ -17,6 +17,7 @@
 #include "base/wall_clock.h"
 #include "controller/objects/change.h"
 #include "controller/objects/read_objects.h"
+#include "controller/own_decisions.h"
 #include "controller/store/store.h"
 
 namespace mccs {
@@ -60,6 +61,11 @@ class Catalog {
   absl::StatusOr<Outcome> Delete(std::vector<ObjectKey> keys, const std::vector<ObjectFile>& files,
                                  const Caller& caller, bool dry_run, const char* action = "delete");
 
+  // Into the audit log: that `caller` was refused before a change came here, and what the
+  // controller decided by itself. What the store does not keep is told by the program's log.
+  void NoteRefusal(const char* action, const Caller& caller, const absl::Status& why);
+  void NoteDecisions(const std::vector<OwnDecision>& decisions);
+
   // The newest `limit` entries, the newest first.
   absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) { return store_->Audit(limit); }
 
@@ -74,6 +80,8 @@ class Catalog {
   // REQUIRES: mutex_ is held.
   absl::Status Keep(const PlannedChange& plan, AuditEntry entry);
   void KeepRefusal(AuditEntry entry, const absl::Status& why);
+  void KeepAudit(std::vector<AuditEntry> entries);
+  AuditEntry EntryOf(const char* action, const Caller& caller) const;
 
   Store* const store_;
   const WallClock* const clock_;

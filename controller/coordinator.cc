@@ -2,9 +2,11 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "controller/contradictions.h"
 #include "controller/paces.h"
@@ -12,6 +14,23 @@
 #include "controller/tenants.h"
 
 namespace mccs {
+namespace {
+
+// In one entry of the audit log.
+constexpr size_t kMaxCauses = 5;
+constexpr size_t kMaxMovedShown = 5;
+
+std::string NameOf(CommId id) { return absl::StrCat("communicator ", FormatCommId(id)); }
+
+std::string FirstOf(const std::vector<std::string>& texts) {
+  const size_t shown = std::min(texts.size(), kMaxMovedShown);
+  std::string text =
+      absl::StrJoin(texts.begin(), texts.begin() + static_cast<int64_t>(shown), "; ");
+  if (shown < texts.size()) absl::StrAppend(&text, "; and ", texts.size() - shown, " more");
+  return text;
+}
+
+}  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, const Clock* clock, Log* log)
     : options_(std::move(options)),
@@ -51,7 +70,7 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
       log_->Info("communicator ", FormatCommId(CommId(message.ended().comm_id())), " ended on ",
                  host, ": ", message.ended().why());
       registry_.Ended(host, CommId(message.ended().comm_id()));
-      replan_ = true;
+      ReplanSince(NameOf(CommId(message.ended().comm_id())) + " ended");
       // Whoever waits for it shall not until then.
       if (windows_.Forget(CommId(message.ended().comm_id())) &&
           windows_.Update(clock_->Now(), clocks_)) {
@@ -62,7 +81,8 @@ void Coordinator::Hear(AgentKey agent, const agent::FromAgent& message) {
       questions_.Hear(host, message.dumped().question(), message.dumped().state());
       break;
     case agent::FromAgent::kProbed:
-      if (probes_.Hear(host, message.probed(), clock_->Now())) replan_ = true;
+      if (probes_.Hear(host, message.probed(), clock_->Now()))
+        ReplanSince(absl::StrCat("host ", host, " probed paths"));
       break;
     default:
       break;  // A kind that a later version of the protocol added.
@@ -100,7 +120,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
   for (const agent::Announce& led : registration.communicators()) {
     strategies_.Touch(CommId(led.comm_id()));
   }
-  replan_ = true;
+  ReplanSince(absl::StrCat("host ", host.name(), " came"));
   log_->Info("host ", host.name(), " registered: ", host.gpus_size(), " GPUs, peers reach it at ",
              host.peer_endpoint(), ", leads ", registration.communicators_size(), " communicators");
   agent::Registered* registered = Tell(agent).mutable_registered();
@@ -140,7 +160,8 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
     registry_.GiveUpProposals(id);  // It waits for its first one.
   }
   strategies_.Touch(id);
-  replan_ = true;  // Others may have to make room.
+  // Others may have to make room.
+  ReplanSince(absl::StrCat(NameOf(id), announce.running() ? " changed" : " came"));
   if (announce.running()) return;
   for (const std::string& name : announce.hosts()) {
     if (FindHostDrain(*objects_, name) == nullptr) continue;
@@ -182,6 +203,7 @@ void Coordinator::SetObjects(std::shared_ptr<const ObjectSet> objects) {
   left_alone_until_.clear();
   RefuseTheMisplaced();
   TellTenants();
+  if (!replan_.empty()) ReplanSince("an operator's change");
   decided_ = Replan();
 }
 
@@ -190,8 +212,14 @@ std::optional<Decisions> Coordinator::DecidedOn(uint64_t revision) const {
   return decided_;
 }
 
+void Coordinator::ReplanSince(std::string why) {
+  const bool known = std::find(replan_.begin(), replan_.end(), why) != replan_.end();
+  if (!known && replan_.size() < kMaxCauses) replan_.push_back(std::move(why));
+}
+
 Decisions Coordinator::Replan() {
-  replan_ = false;
+  const std::vector<std::string> causes = std::exchange(replan_, {});
+  std::vector<std::string> moved;
   Decisions decisions = plan_.Decide(*objects_, Complete());
   for (const absl::Status& trouble : decisions.trouble) {
     log_->Warning("no proposal: ", std::string(trouble.message()));
@@ -202,8 +230,13 @@ Decisions Coordinator::Replan() {
     if (record == registry_.communicators().end()) continue;  // Its daemons have not come back yet.
     if (registry_.hosts().at(record->second.leader).state != HostState::kReady) continue;
     if (left_alone_until_.contains(decision.id)) continue;
-    log_->Info("communicator ", FormatCommId(decision.id), ": ", decision.change);
+    moved.push_back(absl::StrCat(NameOf(decision.id), ": ", decision.change));
+    log_->Info(moved.back());
     Propose(decision.id, std::move(decision.strategy));
+  }
+  if (!moved.empty() && !causes.empty()) {  // With no cause an operator is it.
+    own_.Note({"replan", FirstOf(moved), absl::StrCat("proposed: ", absl::StrJoin(causes, ", "))},
+              clock_->Now());
   }
   const ClusterView& proposed = Complete();
   plan_.Follow(*objects_, proposed);
@@ -235,10 +268,16 @@ void Coordinator::SendPaces(const ClusterView& view) {
 // Who has been promised something hears of it when it can be kept no more, as when it was promised.
 void Coordinator::NoteBroken(std::set<std::string> broken) {
   for (const std::string& text : broken) {
-    if (!broken_.contains(text)) log_->Warning("guarantees were lowered, in proportion: ", text);
+    if (broken_.contains(text)) continue;
+    log_->Warning("guarantees were lowered, in proportion: ", text);
+    own_.Note({"lower guarantees", "", absl::StrCat("done: in proportion, as ", text)},
+              clock_->Now());
   }
   for (const std::string& text : broken_) {
-    if (!broken.contains(text)) log_->Info("guarantees are as they were before: ", text);
+    if (broken.contains(text)) continue;
+    log_->Info("guarantees are as they were before: ", text);
+    own_.Note({"restore guarantees", "", absl::StrCat("done: no longer so that ", text)},
+              clock_->Now());
   }
   broken_ = std::move(broken);
 }
@@ -279,7 +318,8 @@ void Coordinator::Propose(CommId id, strategy::Strategy strategy) {
 }
 
 void Coordinator::LeaveAlone(CommId id, const std::string& why) {
-  log_->Warning("communicator ", FormatCommId(id), " does not take what was proposed: ", why);
+  log_->Warning(NameOf(id), " does not take what was proposed: ", why);
+  own_.Note({"give up a proposal", NameOf(id), absl::StrCat("done: ", why)}, clock_->Now());
   left_alone_until_[id] = clock_->Now() + kProposalPatienceNs;
 }
 
@@ -293,11 +333,19 @@ void Coordinator::GiveUpStaleProposals() {
   }
   const size_t before = left_alone_until_.size();
   std::erase_if(left_alone_until_, [&](const auto& entry) { return entry.second <= now; });
-  if (left_alone_until_.size() < before) replan_ = true;
+  if (left_alone_until_.size() < before) ReplanSince("what was given up is due again");
 }
 
 void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
   log_->Warning("host '", host.name(), "' refused: ", std::string(why.message()));
+  // It tries again and again.
+  const auto known = registry_.hosts().find(host.name());
+  const bool again = known != registry_.hosts().end() && known->second.state == HostState::kRefused;
+  if (!again) {
+    own_.Note({"refuse a daemon", absl::StrCat("host '", host.name(), "'"),
+               absl::StrCat("refused: ", std::string(why.message()))},
+              clock_->Now());
+  }
   registry_.NoteRefused(host, std::string(why.message()), clock_->Now());
   End(agent, why);
 }
@@ -335,7 +383,7 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   if (known == host_of_.end()) return;
   log_->Warning("host ", known->second, " lost: ", why);
   registry_.Lose(known->second, why, clock_->Now());
-  replan_ = true;
+  ReplanSince(absl::StrCat("host ", known->second, " lost"));
   questions_.Lost(known->second, why);
   probes_.Lost(known->second);
   host_of_.erase(known);
@@ -361,9 +409,9 @@ void Coordinator::Tick() {
   GiveUpStaleProposals();
   for (const CostKeeper::Wish& wish : costs_.Look(registry_.communicators(), now)) {
     registry_.SetCosts(wish.id, wish.costs);
-    replan_ = true;
+    ReplanSince(absl::StrCat("costs of ", NameOf(wish.id), " measured"));
   }
-  if (replan_) {
+  if (!replan_.empty()) {
     Replan();
   } else {
     if (windows_.UpdateAll(now, clocks_)) TellPaces();

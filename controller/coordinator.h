@@ -22,6 +22,7 @@
 #include "controller/kept_plan.h"
 #include "controller/kept_view.h"
 #include "controller/objects/object_set.h"
+#include "controller/own_decisions.h"
 #include "controller/pace_book.h"
 #include "controller/planner.h"
 #include "controller/probe_book.h"
@@ -87,6 +88,9 @@ class Coordinator {
   // `revision`, or they have not come yet.
   std::optional<Decisions> DecidedOn(uint64_t revision) const;
 
+  // For the audit log: those since the last call.
+  std::vector<OwnDecision> TakeDecisions() { return own_.Take(); }
+
   // For what is shown to operators.
   std::shared_ptr<const ProbedPaths> probed() const { return probes_.known(); }
 
@@ -110,6 +114,8 @@ class Coordinator {
   // Proposes what each communicator should run and does not. Returns what was decided, without the
   // strategies.
   Decisions Replan();
+  // Has the next Tick do it, because of `why`.
+  void ReplanSince(std::string why);
   // As CompleteView(View(), objects()), until something changes.
   const ClusterView& Complete() { return kept_view_.Of(objects_, probes_.known()); }
   void Propose(CommId id, strategy::Strategy strategy);
@@ -156,7 +162,8 @@ class Coordinator {
   Decisions decided_;                        // when objects_ came
   agent::Tenants tenants_;                   // as agents were told last
   std::map<AgentKey, std::string> host_of_;  // registered agents
-  bool replan_ = false;                      // something has changed that policies decide by
+  std::vector<std::string> replan_;  // what has changed that policies decide by; the first of it
+  OwnDecisions own_;
   std::map<CommId, MonotonicNs> left_alone_until_;
   std::vector<Outgoing> outbox_;
 };

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -117,15 +118,15 @@ std::string LocalEndpoint(const std::string& listen, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-// Sleeps until one of `stop` arrives; ticks meanwhile.
-int TickUntil(const sigset_t& stop, ControllerServer* server, StrategyKeeper* keeper,
+// Sleeps until one of `stop` arrives; ticks meanwhile, and has kept what comes of it.
+int TickUntil(const sigset_t& stop, ControllerServer* server, const std::function<void()>& keep,
               int64_t period_ns) {
   const timespec period{period_ns / kNsPerSec, period_ns % kNsPerSec};
   for (;;) {
     const int signal = sigtimedwait(&stop, nullptr, &period);
     if (signal > 0) return signal;
     server->Tick();
-    keeper->Keep();
+    keep();
   }
 }
 
@@ -225,11 +226,15 @@ int Run(const ControllerConfig& config) {
   }
   log->Info("mccs-controller ", kVersion, " is ready at ", endpoint);
 
+  const auto keep = [&] {
+    keeper.Keep();
+    (*catalog)->NoteDecisions(coordinator.With([](Coordinator& c) { return c.TakeDecisions(); }));
+  };
   const int signal =
-      TickUntil(stop, server->get(), &keeper,
+      TickUntil(stop, server->get(), keep,
                 config.heartbeat_timeout_ns / (2 * Coordinator::kHeartbeatsPerTimeout));
   log->Info("stopping: ", strsignal(signal));
-  keeper.Keep();
+  keep();
   (void)SdNotify(notify, "STOPPING=1");
   return 0;
 }

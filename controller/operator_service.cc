@@ -141,40 +141,51 @@ grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* OperatorService::Delete(grpc::CallbackServerContext* context,
                                                   const control::DeleteRequest* request,
                                                   control::ChangeReply* reply) {
+  const Caller caller = {context->peer(), request->caller().user()};
   absl::StatusOr<std::vector<ObjectKey>> keys = ReadKeys(*request);
-  if (!keys.ok()) return Answer(context, keys.status());
+  if (!keys.ok()) {
+    if (!request->dry_run()) catalog_->NoteRefusal("delete", caller, keys.status());
+    return Answer(context, keys.status());
+  }
   const ClusterView before = View();
   const absl::StatusOr<Catalog::Outcome> outcome =
-      catalog_->Delete(*std::move(keys), FilesOf(request->files()),
-                       {context->peer(), request->caller().user()}, request->dry_run());
+      catalog_->Delete(*std::move(keys), FilesOf(request->files()), caller, request->dry_run());
   if (outcome.ok()) *reply = Show(*outcome, before, request->dry_run());
   return Answer(context, outcome.status());
 }
 
 absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::DrainRequest& request,
                                                               const Caller& caller) {
-  MCCS_ASSIGN_OR_RETURN(const DrainSpec spec, ReadDrain(request));
+  const char* const action = request.undo() ? "undrain" : "drain";
+  const auto refuse = [&](absl::Status why) {
+    catalog_->NoteRefusal(action, caller, why);
+    return why;
+  };
+  const absl::StatusOr<DrainSpec> read = ReadDrain(request);
+  if (!read.ok()) return refuse(read.status());
+  const DrainSpec& spec = *read;
   const Catalog::Objects objects = catalog_->objects();
   const Object* known =
       spec.host.empty() ? FindLinkDrain(*objects, spec.link) : FindHostDrain(*objects, spec.host);
   control::DrainReply reply;
   if (request.undo() && known == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(WhatText(spec), " is not drained"));
+    return refuse(absl::FailedPreconditionError(absl::StrCat(WhatText(spec), " is not drained")));
   }
   if (request.undo()) {
     MCCS_RETURN_IF_ERROR(
-        catalog_->Delete({known->key}, {}, caller, /*dry_run=*/false, "undrain").status());
+        catalog_->Delete({known->key}, {}, caller, /*dry_run=*/false, action).status());
     reply.set_changed(true);
   } else if (known == nullptr || DrainOf(*known).reason != spec.reason) {
-    MCCS_RETURN_IF_ERROR(coordinator_->With(
-        [&](Coordinator& c) { return CheckIsThere(spec, *objects, c.registry()); }));
+    const absl::Status is_there = coordinator_->With(
+        [&](Coordinator& c) { return CheckIsThere(spec, *objects, c.registry()); });
+    if (!is_there.ok()) return refuse(is_there);
     Object object;
     object.key = known != nullptr ? known->key : ObjectKey{ObjectKind::kDrain, DrainName(spec)};
     object.spec = spec;
     MCCS_ASSIGN_OR_RETURN(
         const Catalog::Outcome outcome,
         catalog_->Apply({{"drain", DocumentOf(object, /*with_version=*/false)}}, caller,
-                        /*dry_run=*/false, "drain"));
+                        /*dry_run=*/false, action));
     reply.set_changed(!outcome.plan.IsNothing());
   }
   agents_->Flush();  // what policies make of it

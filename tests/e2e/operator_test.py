@@ -230,6 +230,15 @@ class Objects(unittest.TestCase):
         self.assertEqual(newest["outcome"], "refused: there is no Tenant 'nobody'")
         self.assertIn("USER (AS TOLD)", self.run_ok("audit"))
 
+    def test_a_drain_that_is_refused_is_in_the_audit_log(self):
+        self.refused("drain", "host", "h9")
+        self.refused("undrain", "link", "nowhere")
+        newest, first = json.loads(self.run_ok("audit", "-o", "json"))["entries"]
+        self.assertEqual((first["action"], first["outcome"]),
+                         ("drain", "refused: neither a daemon nor a Topology knows a host 'h9'"))
+        self.assertEqual((newest["action"], newest["outcome"]), ("undrain", "refused: link nowhere is not drained"))
+        self.assertIn("@", newest["user"])
+
     def test_tables_say_what_is_acted_on(self):
         self.run_ok("apply", "-f", "-", text=tenant() + "---\n" + policy().replace("order: [h1, h0]", "{}")
                     .replace("parameters:\n    {}", "parameters: {}"))

@@ -189,7 +189,7 @@ void DeclareDrain(CLI::App* app, Options* options, Action* action) {
 
 void DeclareAudit(CLI::App* app, Options* options, Action* action) {
   CLI::App* audit = app->add_subcommand(
-      "audit", "Who changed objects, when, and what came of it; the newest first");
+      "audit", "Who changed what, when, and what came of it, the controller itself too; the newest first");
   audit->add_option("--limit", options->limit, "How many entries")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();

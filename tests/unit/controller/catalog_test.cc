@@ -95,6 +95,24 @@ TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {
   EXPECT_EQ(AuditSize(), 4u);
 }
 
+TEST_F(CatalogTest, RefusalsFromElsewhereAndOwnDecisionsAreInTheAuditLog) {
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  catalog_->NoteRefusal("drain", kCaller, absl::NotFoundError("no Topology has a link 'x'"));
+  EXPECT_EQ(LastAudit(), (AuditEntry{2, clock_.now, "ipv4:10.0.0.7:5000", "ann@login1", "drain", "",
+                                     "refused: no Topology has a link 'x'", 1}));
+  catalog_->NoteDecisions({{"refuse a daemon", "host 'h1'", "refused: its clock"},
+                           {"replan", "communicator 7: other ports", "proposed: host h1 lost"}});
+  EXPECT_EQ(LastAudit(), (AuditEntry{4, clock_.now, "mccs-controller", "", "replan",
+                                     "communicator 7: other ports", "proposed: host h1 lost", 1}));
+  catalog_->NoteDecisions({});
+  EXPECT_EQ(AuditSize(), 4u);
+  store_.fails = true;
+  catalog_->NoteRefusal("undrain", kCaller, absl::NotFoundError("x"));
+  store_.fails = false;
+  EXPECT_EQ(AuditSize(), 4u);
+  ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
+}
+
 TEST_F(CatalogTest, ADryRunChangesNothingAndLeavesNoTrace) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   EXPECT_TRUE(Apply(TenantDocument("b", 2), /*dry_run=*/true).ok());

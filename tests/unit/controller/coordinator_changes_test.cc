@@ -74,6 +74,27 @@ TEST_F(CoordinatorTest, WhatTheLeaderGivesUpIsProposedAgainAfterAWhileWithANewEp
   EXPECT_THAT(RingOf(again), testing::ElementsAre(1, 0));
 }
 
+TEST_F(CoordinatorTest, WhatItChangesByItselfIsADecisionOfItsOwnWithTheCause) {
+  StartCommunicator();
+  Tick();
+  Reverse();
+  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "the operator's, or a first strategy";
+  Say(kFirst, Refusing(3));
+  const std::vector<OwnDecision> given_up = coordinator_.TakeDecisions();
+  ASSERT_EQ(given_up.size(), 1u);
+  EXPECT_EQ(given_up[0].action, "give up a proposal");
+  EXPECT_EQ(given_up[0].outcome, "done: host h1: no such address");
+  TickFor(Coordinator::kProposalPatienceNs + kNsPerSec);
+  const std::vector<OwnDecision> replanned = coordinator_.TakeDecisions();
+  ASSERT_EQ(replanned.size(), 1u);
+  EXPECT_EQ(replanned[0].action, "replan");
+  EXPECT_THAT(replanned[0].objects,
+              testing::HasSubstr("communicator 0000000000000001: channel 0: h1 → h0 → h1"));
+  EXPECT_EQ(replanned[0].outcome, "proposed: what was given up is due again");
+  TickFor(10 * kNsPerSec);
+  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "none for a Tick";
+}
+
 TEST_F(CoordinatorTest, OtherWishesAreProposedAtOnceThoughOneWasGivenUp) {
   StartCommunicator();
   Reverse();

@@ -72,8 +72,14 @@ TEST_F(RegistrationTest, AHostWhoseTopologyIsTakenAwayIsRefusedAndOthersAreNot) 
   ExpectEnded(coordinator_.TakeOutbox(), kFirst, "there is no such Topology");
   EXPECT_THAT(StateOf(0), HasSubstr("refused: "));
   EXPECT_EQ(StateOf(1), "ready");
+  const std::vector<OwnDecision> decided = coordinator_.TakeDecisions();
+  ASSERT_EQ(decided.size(), 1u);
+  EXPECT_EQ(decided[0].action, "refuse a daemon");
+  EXPECT_EQ(decided[0].objects, "host 'h0'");
+  EXPECT_THAT(decided[0].outcome, HasSubstr("refused: mccsd on h0 is configured with"));
   // It tries again, for ever.
   ExpectEnded(Say(kThird, Says("h0", 0, "cluster-a")), kThird, "there is no such Topology");
+  EXPECT_TRUE(coordinator_.TakeDecisions().empty()) << "once for all attempts";
   Apply(TopologyDocument("cluster-a"));
   Say(AgentKey(4), Says("h0", 0, "cluster-a"));
   EXPECT_EQ(StateOf(0), "ready");
