@@ -10,6 +10,7 @@
 #include "controller/objects/exact_units.h"
 #include "controller/policy/shares.h"
 #include "controller/run_policies.h"
+#include "topology/five_tuple.h"
 
 namespace mccs {
 namespace {
@@ -67,17 +68,36 @@ std::string OfPolicy(const ObjectSet& set, const PolicySpec& policy) {
       "are given as by locality_ring; apply the Topology.");
 }
 
+bool HasIpv4(const std::vector<std::string>& addresses) {
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [](const std::string& text) { return ParseIpv4(text).has_value(); });
+}
+
 std::string OfTopology(const Topology& topology) {
-  if (topology.source_ports().kind != SourcePortMapping::Kind::kProbe) return "";
+  const SourcePortMapping::Kind kind = topology.source_ports().kind;
+  if (kind == SourcePortMapping::Kind::kRules) return "";
   bool has_choice = false;
   for (size_t i = 0; i < topology.switches().size(); ++i)
     has_choice |= topology.NeighboursOf(SwitchId(static_cast<int32_t>(i))).size() > 1;
   if (!has_choice) return "";
-  const auto has_address = [](const auto& part) { return !part.addresses.empty(); };
-  if (std::any_of(topology.switches().begin(), topology.switches().end(), has_address)) return "";
-  return "A Topology whose source ports are mapped by probing places no flows without the "
-         "`addresses` of its switches: policies that would go by it give source ports as "
-         "locality_ring does.";
+  const auto& switches = topology.switches();
+  const bool probes = kind == SourcePortMapping::Kind::kProbe;
+  if (probes && std::none_of(switches.begin(), switches.end(),
+                             [](const auto& each) { return HasIpv4(each.addresses); })) {
+    return "A Topology whose source ports are mapped by probing places no flows without the IPv4 "
+           "`addresses` of its switches: policies that would go by it give source ports as "
+           "locality_ring does.";
+  }
+  for (size_t i = 0; i < topology.nics().size(); ++i) {
+    const NicId nic(static_cast<int32_t>(i));
+    if (HasIpv4({topology.nic(nic).address})) continue;
+    return absl::StrCat(
+        "NIC ", topology.NicName(nic), " has no IPv4 `address`, and ",
+        probes ? "probing finds" : "a hash tells",
+        " the paths of IPv4 flows alone: flows of communicators that use it are not "
+        "placed; say its address, or map source ports by `rules`.");
+  }
+  return "";
 }
 
 }  // namespace

@@ -102,5 +102,41 @@ TEST(InForce, AGuaranteeThatNoNicCarriesIsNotKeptInFull) {
               HasSubstr("The guarantee of Tenant 'a' is lowered to what there is: no NIC can"));
 }
 
+// Two leaves and two spines; `host` and `at` are the addresses of h0's NIC and of all switches.
+std::string OfFabric(const std::string& mapping, const std::string& host, const std::string& at) {
+  const ObjectSet set = After(
+      {},
+      Document("Topology", "t",
+               absl::StrCat(
+                   "  racks: [{name: r0}]\n"
+                   "  switches: [{name: \"leaf[0-1],spine[0-1]\"",
+                   at,
+                   "}]\n"
+                   "  hosts:\n"
+                   "    - {name: h0, rack: r0, gpus: 1, nics: [{name: n, switch: leaf0, capacity: "
+                   "10Gbps",
+                   host,
+                   "}]}\n"
+                   "    - {name: h1, rack: r0, gpus: 1, nics: [{name: n, switch: leaf1, capacity: "
+                   "10Gbps, address: 10.0.0.2}]}\n"
+                   "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 10Gbps}]\n"
+                   "  source_ports: {",
+                   mapping, "}\n")));
+  const std::vector<const Object*> topologies = set.OfKind(ObjectKind::kTopology);
+  return topologies.size() == 1 ? NotActedOn(set, *topologies[0]) : "not read";
+}
+
+TEST(InForce, PathsAreFoundOutForIpv4AddressesAlone) {
+  const std::string v4 = ", address: 10.0.0.1", v6 = ", address: \"fd00::1\"";
+  const std::string at = ", addresses: [\"10.1.0.[0-3]\"]";
+  EXPECT_EQ(OfFabric("mapping: probe", v4, at), "");
+  EXPECT_THAT(OfFabric("mapping: probe", v4, ""), HasSubstr("IPv4 `addresses` of its switches"));
+  for (const std::string mapping :
+       {"mapping: probe", "mapping: hash, hash: {name: linux-multipath, seed: 1}"}) {
+    for (const std::string& host : {v6, std::string()})
+      EXPECT_THAT(OfFabric(mapping, host, at), HasSubstr("NIC h0/n has no IPv4 `address`"));
+  }
+}
+
 }  // namespace
 }  // namespace mccs
