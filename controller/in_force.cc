@@ -34,15 +34,12 @@ std::string DoNotGoBy(const Object& tenant, const std::vector<std::string>& what
 
 std::string OfTenant(const ObjectSet& set, const Object& object) {
   const TenantSpec& tenant = TenantOf(object);
-  std::vector<std::string> rates = SharesOf(tenant);
-  const bool has_shares = !rates.empty();
+  const std::vector<std::string> rates = SharesOf(tenant);
+  if (rates.empty()) return "";
   if (!HasTopology(set)) {
-    if (tenant.cap_bps) rates.push_back(absl::StrCat("cap of ", ExactBitRate(*tenant.cap_bps)));
-    if (rates.empty()) return "";
     return absl::StrCat(DoNotGoBy(object, rates),
                         "no Topology says which links they take; apply one.");
   }
-  if (!has_shares) return "";
   const Object* policy = PolicyForTenant(set, object);
   if (policy == nullptr || PolicyOf(*policy).policy != kSharesName) {
     const std::string decides = policy == nullptr

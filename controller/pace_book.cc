@@ -11,6 +11,8 @@ agent::Pace ToProto(const PlannedPace& planned, uint64_t revision) {
   pace.set_comm_id(planned.id.value());
   pace.set_revision(revision);
   pace.set_priority(planned.priority);
+  pace.set_tenant_rate_bps(planned.tenant_rate_bps);
+  pace.set_tenant(planned.tenant);
   for (const PlannedPace::Lane& lane : planned.lanes) {
     agent::LanePace* out = pace.add_lanes();
     out->set_channel(lane.channel);
@@ -27,7 +29,7 @@ agent::Pace ToProto(const PlannedPace& planned, uint64_t revision) {
 }
 
 bool IsFree(const PlannedPace& pace) {
-  return pace.lanes.empty() && pace.priority == 0 && !pace.windows;
+  return pace.lanes.empty() && pace.priority == 0 && !pace.windows && pace.tenant_rate_bps == 0;
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ DecidedPaces DecidePaces(const ObjectSet& objects, const ClusterView& complete,
                          const Fabrics& fabrics) {
   const bool any_shares = HasPolicy(objects, kSharesName);
   std::vector<bool> by_shares;
-  bool any_limit = false;
+  bool any = false;
   for (const CommunicatorView& communicator : complete.communicators) {
     const Object* policy = any_shares ? PolicyInForce(objects, communicator) : nullptr;
     by_shares.push_back(policy != nullptr && PolicyOf(*policy).policy == kSharesName);
-    any_limit |= by_shares.back() || communicator.owner.cap_bps.has_value();
+    any |= by_shares.back();
   }
-  if (!any_limit) {  // Nobody's flows matter.
+  if (!any) {  // Nobody's flows matter.
     SharesOfAll none;
     none.flows.resize(complete.communicators.size());
     return {PlanPaces(complete, none, by_shares)};

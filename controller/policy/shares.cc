@@ -106,7 +106,6 @@ class Finding {
       if (owner.guarantee_bps)
         demand.guarantee_bps = static_cast<double>(*owner.guarantee_bps) * part;
       if (owner.cap_bps) demand.cap_bps = static_cast<double>(*owner.cap_bps) * part;
-      ShareOf(traffic->origins[i]).cap_bps = demand.cap_bps;
     }
   }
 
@@ -169,13 +168,17 @@ std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& s
     PlannedPace pace = {.id = view.communicators[c].id,
                         .lanes = {},
                         .priority = view.communicators[c].owner.priority};
+    const TenantView& owner = view.communicators[c].owner;
+    if (owner.cap_bps) {
+      pace.tenant_rate_bps = *owner.cap_bps;
+      pace.tenant = owner.name;
+    }
     for (const FlowShare& flow : shares.flows[c]) {
-      const double rate = by_shares[c] ? flow.rate_bps : flow.cap_bps;
-      if (!std::isfinite(rate) || rate < 1) continue;  // A link that is down gives no rate.
+      if (!by_shares[c] || flow.rate_bps < 1) continue;  // A link that is down gives no rate.
       pace.lanes.push_back({.channel = flow.channel,
                             .from = flow.from,
                             .to = flow.to,
-                            .rate_bps = static_cast<uint64_t>(std::round(rate))});
+                            .rate_bps = static_cast<uint64_t>(std::round(flow.rate_bps))});
     }
     paces.push_back(std::move(pace));
   }

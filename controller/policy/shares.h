@@ -3,7 +3,8 @@
 //
 // What a Tenant's figures mean: all that its ring lanes of one host send out of one NIC together.
 // It weighs its weight there, has its guarantee, and does not get more than its cap; each of the
-// lanes has an even part. Rates count payload: of a link they share SharedPart.
+// lanes has an even part. Rates count payload: of a link they share SharedPart. The cap is for all
+// else that the tenant sends, too: daemons hold it to that (PlannedPace::tenant_rate_bps).
 //
 // Pure.
 #ifndef MCCS_CONTROLLER_POLICY_SHARES_H_
@@ -40,7 +41,6 @@ struct FlowShare {
   Path path;             // nothing but the two NICs' links, where the path is not known
   bool on_path = false;  // it is known
   double rate_bps = 0;   // of payload
-  double cap_bps = kUnlimitedBps;
   ShareLimit limit = ShareLimit::kLink;
   ArcId full_arc = {};  // with kLink
 };
@@ -81,12 +81,15 @@ struct PlannedPace {
   std::vector<Lane> lanes = {};  // that have a limit
   uint32_t priority = 0;
   std::optional<PlannedWindows> windows = {};  // none: at any time
+  // Its Tenant's cap, for all that the Tenant sends out of one NIC of a host; 0: none, and no name.
+  uint64_t tenant_rate_bps = 0;
+  std::string tenant = {};
 
   friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
 };
 
-// By communicator of the view. Those in `by_shares` get what FindShares found; others no limit but
-// the cap of their tenant.
+// By communicator of the view. Lanes of those in `by_shares` get what FindShares found. The cap of
+// a Tenant is for all of its communicators, whatever they send and wherever they run.
 std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
                                    const std::vector<bool>& by_shares);
 

@@ -51,7 +51,8 @@ absl::StatusOr<Pace> PaceFromProto(const agent::Pace& message) {
             .lanes = {},
             .priority = message.priority(),
             .windows = {},
-            .tenant_rate_bps = message.tenant_rate_bps()};
+            .tenant_rate_bps = message.tenant_rate_bps(),
+            .tenant = message.tenant()};
   for (const agent::LanePace& lane : message.lanes()) {
     pace.lanes.push_back({.channel = ChannelId(lane.channel()),
                           .from = HostIndex(lane.from()),

@@ -80,8 +80,6 @@ void CommunicatorLanes::CloseOld() {
 void CommunicatorLanes::SetPace(const Pace& pace) {
   if (pace_.has_value() && pace.revision < pace_->revision) return;
   pace_ = pace;
-  if (tenant_rate_ == nullptr) tenant_rate_ = options_.pacing->Tenant(options_.tenant);
-  tenant_rate_->SetRate(pace.tenant_rate_bps, options_.access.clock->Now());
   for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
     if (set != nullptr) set->SetPace(pace);
   }

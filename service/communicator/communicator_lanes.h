@@ -95,7 +95,6 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
   std::optional<Pace> pace_;
-  std::shared_ptr<SharedBucket> tenant_rate_;  // with pace_
   absl::Status next_status_;
 };
 

@@ -209,8 +209,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
                          .strategy = strategy,
                          .waker = &waker_,
                          .counters = formation_.counters,
-                         .pacing = env_.pacing,
-                         .tenant = formation_.tenant};
+                         .pacing = env_.pacing};
   for (int h = 0; h < members.hosts(); ++h)
     options.hosts.push_back(members.EndpointOf(HostIndex(h)));
   MCCS_ASSIGN_OR_RETURN(formation_.lanes, CommunicatorLanes::Make(options));

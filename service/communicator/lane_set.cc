@@ -110,7 +110,7 @@ OutgoingLane& LaneSet::Open(ChannelId channel, HostIndex peer, FirstDial first) 
       LaneTally(options_.counters != nullptr ? &options_.counters->sent : nullptr), &rate_));
   outgoing_by_key_.emplace(LaneKey(channel, peer), &lane);
   if (excused_[static_cast<size_t>(peer.value())]) lane.Excuse();
-  if (pace_.has_value()) lane.SetPace(*pace_, *options_.pacing, options_.tenant);
+  if (pace_.has_value()) lane.SetPace(*pace_, *options_.pacing);
   idle_ = false;
   return lane;
 }
@@ -269,7 +269,7 @@ MonotonicNs LaneSet::NextDeadline() const {
 void LaneSet::SetPace(const Pace& pace) {
   MCCS_CHECK(options_.pacing != nullptr);
   pace_ = pace;
-  for (const auto& lane : outgoing_) lane->SetPace(pace, *options_.pacing, options_.tenant);
+  for (const auto& lane : outgoing_) lane->SetPace(pace, *options_.pacing);
   for (const auto& lane : incoming_) lane->Mark(options_.pacing->MarkOf(pace.priority));
 }
 

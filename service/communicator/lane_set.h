@@ -61,7 +61,6 @@ struct LaneSetOptions {
   std::shared_ptr<LaneMemory> memory = nullptr;        // null: of this set alone
   std::shared_ptr<TenantCounters> counters = nullptr;  // null: nobody counts
   HostPacing* pacing = nullptr;                        // null: SetPace is not called
-  std::string tenant = "";
 };
 
 class LaneSet final : public LaneDirectory {

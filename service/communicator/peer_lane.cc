@@ -94,18 +94,28 @@ bool OutgoingLane::PollMove() {
 void OutgoingLane::Take(std::unique_ptr<Connection> connection) {
   lane_->Attach(std::move(connection));
   meter_.Forget();
-  if (gate_ != nullptr) gate_->SetNic(pacing_->Nic(options_.route.connect.source_host));
+  if (gate_ != nullptr) SetNic();
   attached_ = true;
   patience_.Reset();
 }
 
-void OutgoingLane::SetPace(const Pace& pace, HostPacing& host, const std::string& tenant) {
+void OutgoingLane::SetNic() {
+  const std::string& address = options_.route.connect.source_host;
+  gate_->SetNic(pacing_->Nic(address));
+  const auto& [tenant, rate_bps, revision] = tenant_rate_;
+  const std::shared_ptr<SharedBucket> bucket = pacing_->Tenant(tenant, address);
+  bucket->SetRate(rate_bps, revision, access_.clock->Now());
+  gate_->SetTenant(bucket);
+}
+
+void OutgoingLane::SetPace(const Pace& pace, HostPacing& host) {
   if (gate_ == nullptr) {
     pacing_ = &host;
-    gate_ = std::make_unique<LaneGate>(*access_.clock, host.Tenant(tenant));
-    gate_->SetNic(host.Nic(options_.route.connect.source_host));
+    gate_ = std::make_unique<LaneGate>(*access_.clock, std::make_shared<SharedBucket>());
     lane_->SetGate(gate_.get());
   }
+  tenant_rate_ = {pace.tenant, pace.tenant_rate_bps, pace.revision};
+  SetNic();
   uint64_t rate_bps = 0;
   for (const LanePace& lane : pace.lanes) {
     const bool ours =

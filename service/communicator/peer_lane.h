@@ -71,7 +71,7 @@ class OutgoingLane {
   void MoveTo(const DialRoute& route);
 
   // How fast it may send from now on. LIFETIME: `host` outlives this.
-  void SetPace(const Pace& pace, HostPacing& host, const std::string& tenant);
+  void SetPace(const Pace& pace, HostPacing& host);
   // It has something to send, and its gate alone holds it back.
   bool held() const { return gate_ != nullptr && gate_->held(); }
 
@@ -97,6 +97,8 @@ class OutgoingLane {
   bool PollMove();
   void BeginElsewhere(const absl::Status& why);
   void Take(std::unique_ptr<Connection> connection);
+  // The gate goes by the NIC that the lane leaves from.
+  void SetNic();
   DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK while it has, or its first one is on the way.
   absl::Status Trouble() const;
@@ -106,8 +108,15 @@ class OutgoingLane {
   const PeerAccess access_;
   DialOptions options_;  // of connections that worked, or of the first one
   const FirstDial first_;
-  absl::Status first_failure_;      // of kPatient
-  HostPacing* pacing_ = nullptr;    // with gate_
+  absl::Status first_failure_;    // of kPatient
+  HostPacing* pacing_ = nullptr;  // with gate_
+  // What its Tenant may send, as the lane was told.
+  struct TenantRate {
+    std::string tenant;
+    uint64_t rate_bps = 0;
+    uint64_t revision = 0;
+  };
+  TenantRate tenant_rate_;
   std::unique_ptr<LaneGate> gate_;  // null: as fast as it can; outlives the lane
   std::unique_ptr<SendLane> lane_;
   LaneTally tally_;

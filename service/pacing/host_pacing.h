@@ -1,5 +1,5 @@
-// What lanes of different communicators of one daemon share: the rates of tenants and the NICs,
-// each of which is there as long as somebody holds it, and what packets bear.
+// What lanes of different communicators of one daemon share: the rates of Tenants out of each NIC,
+// and the NICs, each of which is there as long as somebody holds it, and what packets bear.
 //
 // OWNER: the daemon; outlives its communicators. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_PACING_HOST_PACING_H_
@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "service/pacing/nic_classes.h"
 #include "service/pacing/pace.h"
@@ -22,30 +23,32 @@ class HostPacing {
 
   // REQUIRES: priority ≤ kMaxPriority.
   uint8_t MarkOf(uint32_t priority) const { return markings_[priority]; }
-  std::shared_ptr<SharedBucket> Tenant(const std::string& name) { return tenants_.Get(name); }
-  // By the address that lanes leave from.
+  // What the Tenant may send out of one NIC. NICs go by the address that lanes leave from.
+  std::shared_ptr<SharedBucket> Tenant(const std::string& name, const std::string& address) {
+    return tenants_.Get({name, address});
+  }
   std::shared_ptr<NicClasses> Nic(const std::string& address) { return nics_.Get(address); }
 
  private:
-  template <typename Value>
+  template <typename Key, typename Value>
   class Table {
    public:
-    std::shared_ptr<Value> Get(const std::string& name) {
-      std::shared_ptr<Value> value = values_[name].lock();
+    std::shared_ptr<Value> Get(const Key& key) {
+      std::shared_ptr<Value> value = values_[key].lock();
       if (value != nullptr) return value;
       std::erase_if(values_, [](const auto& entry) { return entry.second.expired(); });
       value = std::make_shared<Value>();
-      values_[name] = value;
+      values_[key] = value;
       return value;
     }
 
    private:
-    std::map<std::string, std::weak_ptr<Value>> values_;
+    std::map<Key, std::weak_ptr<Value>> values_;
   };
 
   const Markings markings_;
-  Table<SharedBucket> tenants_;
-  Table<NicClasses> nics_;
+  Table<std::pair<std::string, std::string>, SharedBucket> tenants_;
+  Table<std::string, NicClasses> nics_;
 };
 
 }  // namespace mccs

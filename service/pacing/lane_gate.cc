@@ -35,6 +35,14 @@ void LaneGate::SetNic(std::shared_ptr<NicClasses> nic) {
   SetBusy(busy);
 }
 
+void LaneGate::SetTenant(std::shared_ptr<SharedBucket> tenant) {
+  MCCS_CHECK(tenant != nullptr);
+  if (tenant == tenant_) return;
+  tenant_->LeaveLine(this);
+  tenant_ = std::move(tenant);
+  if (held()) held_until_ = 0;
+}
+
 uint64_t LaneGate::Allowance() {
   const MonotonicNs now = asked_at_ = clock_.Now();
   uint64_t most = TokenBucket::kNoLimit;

@@ -28,6 +28,8 @@ class LaneGate final : public SendGate {
   // From now on. `rate_bps` 0: no rate of its own. REQUIRES: priority ≤ kMaxPriority.
   void Set(uint64_t rate_bps, const SendWindows& windows, uint32_t priority);
   void SetNic(std::shared_ptr<NicClasses> nic);
+  // REQUIRES: not null.
+  void SetTenant(std::shared_ptr<SharedBucket> tenant);
   uint64_t rate_bps() const { return bucket_.rate_bps(); }
 
   uint64_t Allowance() override;
@@ -46,7 +48,7 @@ class LaneGate final : public SendGate {
   void SetBusy(bool busy);
 
   const Clock& clock_;
-  const std::shared_ptr<SharedBucket> tenant_;
+  std::shared_ptr<SharedBucket> tenant_;
   std::shared_ptr<NicClasses> nic_;  // may be null
   TokenBucket bucket_;
   SendWindows windows_;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -42,7 +43,9 @@ struct Pace {
   std::vector<LanePace> lanes = {};
   uint32_t priority = 0;  // class; the higher ones go first (nic_classes.h)
   SendWindows windows = {};
-  uint64_t tenant_rate_bps = 0;  // of all lanes of the tenant out of a host; 0: no limit
+  // Of all lanes of the Tenant out of one NIC; 0: no limit, and no name.
+  uint64_t tenant_rate_bps = 0;
+  std::string tenant = {};
 
   friend bool operator==(const Pace&, const Pace&) = default;
 };

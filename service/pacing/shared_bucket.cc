@@ -4,6 +4,12 @@
 
 namespace mccs {
 
+void SharedBucket::SetRate(uint64_t rate_bps, uint64_t revision, MonotonicNs now) {
+  if (revision < revision_) return;
+  revision_ = revision;
+  bucket_.SetRate(rate_bps, now);
+}
+
 uint64_t SharedBucket::Allowance(const void* who, MonotonicNs now) {
   const uint64_t allowance = bucket_.Allowance(now);
   if (bucket_.rate_bps() == 0) return allowance;

@@ -20,7 +20,8 @@ class SharedBucket {
   // How often who is not first looks whether it is.
   static constexpr int64_t kLookAgainNs = 500 * kNsPerUs;
 
-  void SetRate(uint64_t rate_bps, MonotonicNs now) { bucket_.SetRate(rate_bps, now); }
+  // 0: no limit. Nothing, if something was said under a higher revision.
+  void SetRate(uint64_t rate_bps, uint64_t revision, MonotonicNs now);
   uint64_t rate_bps() const { return bucket_.rate_bps(); }
 
   // Bytes that `who` may send now: a quantum at a time while others stand in line. 0: it stands in
@@ -34,6 +35,7 @@ class SharedBucket {
 
  private:
   TokenBucket bucket_;
+  uint64_t revision_ = 0;  // of its rate
   std::deque<const void*> line_;
   MonotonicNs in_vain_since_ = 0;  // others came while it was the first one's turn; 0: none
 };

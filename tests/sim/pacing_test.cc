@@ -41,6 +41,7 @@ class Load {
   const CommunicatorStats::Lane& lane(int host) {
     return world_.host(host).controller().reports.at(id_).lanes.at(0);
   }
+  size_t lanes(int host) { return world_.host(host).controller().reports.at(id_).lanes.size(); }
   // As the lanes count it; acknowledged, so as late as a round trip and a report.
   uint64_t bytes(int host) { return lane(host).payload_bytes; }
 
@@ -123,14 +124,53 @@ TEST_F(SimPacing, LanesAreReportedWhileAnOperationGetsOn) {
 TEST_F(SimPacing, ATenantsRateIsThatOfAllItsCommunicators) {
   Load one(world_), two(world_);
   const std::vector<Load*> both{&one, &two};
-  Pace pace;
-  pace.tenant_rate_bps = 40 * kMega;
+  const Pace pace{.tenant_rate_bps = 40 * kMega, .tenant = "a"};
   one.SetPace(pace);
   two.SetPace(pace);
   Work(both, kNsPerSec);
   const double first = RateOf(both, one, 0), second = RateOf(both, two, 0);
   EXPECT_NEAR(first + second, 5e6, 0.03 * 5e6);
   EXPECT_NEAR(first, 2.5e6, 0.05 * 2.5e6);
+}
+
+// As under shares: the lanes' rates together are the tenant's, and neither takes from the other.
+TEST_F(SimPacing, ALanesRateAndItsTenantsAreNoLessTogether) {
+  Load one(world_), two(world_);
+  const std::vector<Load*> both{&one, &two};
+  const Pace pace{.tenant_rate_bps = 48 * kMega, .tenant = "a"};
+  one.SetPace(pace, 16 * kMega);
+  two.SetPace(pace, 32 * kMega);
+  Work(both, kNsPerSec);
+  for (int host : {0, 1}) {
+    EXPECT_NEAR(RateOf(both, one, host), 2e6, 0.01 * 2e6);
+    EXPECT_NEAR(RateOf(both, two, host), 4e6, 0.01 * 4e6);
+  }
+}
+
+// Two channels over a NIC each.
+TEST(SimPacingOfNics, ATenantsRateIsOfEachNic) {
+  SimWorld world({.seed = 1, .hosts = 2, .nics = 2, .network = {}});
+  Load load(world);
+  Strategy strategy = MakeRingStrategy(Epoch(2), {HostIndex(0), HostIndex(1)}, 2);
+  for (int nic : {0, 1}) {
+    strategy.channels[static_cast<size_t>(nic)].addresses = {SimAddress(0, nic),
+                                                             SimAddress(1, nic)};
+  }
+  SimController& controller = world.host(0).controller();
+  controller.proposals.push_back({controller.announced.back(), strategy});
+  load.SetPace({.tenant_rate_bps = 24 * kMega, .tenant = "a"});
+  const auto sent = world.host(0).daemon().counters()->Of("uid 1000");
+  const auto work = [&](int64_t ns) {
+    for (const MonotonicNs end = world.clock().Now() + ns; world.clock().Now() < end;) {
+      load.KeepBusy();
+      world.RunFor(5 * kNsPerMs);
+    }
+  };
+  work(kNsPerSec);
+  const uint64_t before = sent->sent.bytes.value();
+  work(4 * kNsPerSec);
+  ASSERT_EQ(load.lanes(0), 2u);
+  EXPECT_NEAR(static_cast<double>(sent->sent.bytes.value() - before), 4 * 6e6, 0.03 * 4 * 6e6);
 }
 
 TEST_F(SimPacing, OutsideItsWindowsACommunicatorSendsNothing) {

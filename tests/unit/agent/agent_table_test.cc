@@ -209,6 +209,7 @@ agent::Pace PaceOf(uint64_t revision, CommId id = kId) {
   pace.mutable_windows()->set_origin_ns(-7);
   pace.mutable_windows()->set_open_ns(40);
   pace.set_tenant_rate_bps(5);
+  pace.set_tenant("team-a");
   return pace;
 }
 
@@ -225,7 +226,8 @@ TEST(AgentTable, APaceComesThroughAsItIs) {
                       .lanes = {{ChannelId(1), HostIndex(0), HostIndex(1), 2000}},
                       .priority = 3,
                       .windows = {.period_ns = 100, .origin_ns = -7, .open_ns = 40},
-                      .tenant_rate_bps = 5};
+                      .tenant_rate_bps = 5,
+                      .tenant = "team-a"};
   EXPECT_EQ(order->pace, expected);
   EXPECT_FALSE(table.has_orders());
   EXPECT_FALSE(table.TakePace().has_value());

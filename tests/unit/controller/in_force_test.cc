@@ -83,16 +83,13 @@ TEST(InForce, AGuaranteeIsActedOnByASharesPolicyThatIsForTheTenant) {
   }
 }
 
-TEST(InForce, RatesNeedATopology) {
+TEST(InForce, SharesNeedATopology) {
   const ObjectSet shared =
       After({}, Together({TenantDocument("a", 1, "  guarantee: 10Gbps\n"), Shares()}));
   EXPECT_THAT(NotActedOn(shared, Tenant(shared)),
               HasSubstr("do not go by its guarantee of 10 Gbps: no Topology"));
-  const ObjectSet capped = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n"));
-  EXPECT_THAT(NotActedOn(capped, Tenant(capped)),
-              HasSubstr("do not go by its cap of 10 Gbps: no Topology"));
-  const ObjectSet neither = After({}, TenantDocument("a", 1, "  priority: 3\n"));
-  EXPECT_EQ(NotActedOn(neither, Tenant(neither)), "");
+  const ObjectSet neither = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n  priority: 3\n"));
+  EXPECT_EQ(NotActedOn(neither, Tenant(neither)), "") << "daemons hold whoever sends to its cap";
 }
 
 // As when a Topology has come later.

@@ -68,9 +68,28 @@ TEST_F(PacesTest, WhoIsUnderSharesGetsRatesByWeight) {
 
 TEST_F(PacesTest, ACapAndAPriorityHoldUnderEveryPolicy) {
   const auto paces = Decide(Objects("  cap: 10Gbps\n", "  priority: 6\n", ""));
-  EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
+  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
+  EXPECT_EQ(paces[0].tenant, "a");
+  EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
   EXPECT_THAT(paces[1].lanes, IsEmpty());
   EXPECT_EQ(paces[1].priority, 6u);
+}
+
+// Under shares lanes get no more than their part of it; and the Tenant no more than all of it,
+// whatever else it sends.
+TEST_F(PacesTest, ACapHoldsUnderSharesTwice) {
+  const auto paces = Decide(Objects("  cap: 10Gbps\n", "", "shares"));
+  EXPECT_THAT(paces[0].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 10 * kGbps)));
+  EXPECT_EQ(paces[0].lanes.size(), 2u);
+  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
+}
+
+TEST_F(PacesTest, ACapHoldsWhereNoTopologyIs) {
+  const ObjectSet objects = After({}, TenantDocument("a", 1, "  cap: 10Gbps\n"));
+  const auto paces = Decide(objects);
+  EXPECT_THAT(paces[0].lanes, IsEmpty());
+  EXPECT_EQ(paces[0].tenant_rate_bps, 10 * kGbps);
+  EXPECT_EQ(paces[1].tenant_rate_bps, 0u);
 }
 
 // They were there before the jobs.
@@ -122,6 +141,18 @@ TEST(PaceBook, ALimitThatIsLiftedIsToldToo) {
   ASSERT_EQ(lifted.size(), 1u);
   EXPECT_EQ(lifted[0].lanes_size(), 0);
   EXPECT_THAT(book.Update({{.id = CommId(1)}}), IsEmpty());
+}
+
+TEST(PaceBook, ACapIsToldWithItsTenantAndSoIsItsEnd) {
+  PaceBook book(0);
+  PlannedPace capped{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"};
+  const auto told = book.Update({capped});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].tenant(), "team-a");
+  EXPECT_EQ(told[0].tenant_rate_bps(), 7u);
+  const auto free = book.Update({{.id = CommId(1)}});
+  ASSERT_EQ(free.size(), 1u);
+  EXPECT_EQ(free[0].tenant_rate_bps(), 0u);
 }
 
 TEST(PaceBook, ADaemonThatComesBackHearsWhatConcernsIt) {

@@ -37,7 +37,7 @@ class LaneGateTest : public testing::Test {
   SimClock clock_;
   HostPacing host_;
   int turns_ = 0;
-  LaneGate gate_{clock_, host_.Tenant("a")};
+  LaneGate gate_{clock_, host_.Tenant("a", "10.0.0.1")};
 };
 
 TEST_F(LaneGateTest, LetsEverythingThroughAtFirst) {
@@ -53,8 +53,9 @@ TEST_F(LaneGateTest, ARateHoldsAndTheEngineSleeps) {
 }
 
 TEST_F(LaneGateTest, TheTenantsRateHoldsForAllItsLanes) {
-  LaneGate other(clock_, host_.Tenant("a")), foreign(clock_, host_.Tenant("b"));
-  host_.Tenant("a")->SetRate(kRate, clock_.Now());
+  LaneGate other(clock_, host_.Tenant("a", "10.0.0.1")),
+      foreign(clock_, host_.Tenant("b", "10.0.0.1"));
+  host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
   uint64_t sent = 0, others = 0;
   for (int i = 0; i < 20'000; ++i) {
     sent += Turn(gate_, 1 << 20);
@@ -64,6 +65,34 @@ TEST_F(LaneGateTest, TheTenantsRateHoldsForAllItsLanes) {
   }
   EXPECT_NEAR(static_cast<double>(sent), 5e6, 0.03 * 5e6);
   EXPECT_NEAR(static_cast<double>(others), 5e6, 0.03 * 5e6);
+}
+
+// Each NIC has the rate for itself, and a lane that leaves for another counts there.
+TEST_F(LaneGateTest, TheTenantsRateIsOfOneNic) {
+  LaneGate other(clock_, host_.Tenant("a", "10.0.0.1"));
+  other.SetTenant(host_.Tenant("a", "10.0.0.2"));
+  for (const char* nic : {"10.0.0.1", "10.0.0.2"}) {
+    host_.Tenant("a", nic)->SetRate(kRate, 1, clock_.Now());
+  }
+  uint64_t sent = 0, others = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    sent += Turn(gate_, 1 << 20);
+    others += Turn(other, 1 << 20);
+    clock_.Set(clock_.Now() + 50 * kNsPerUs);
+  }
+  EXPECT_NEAR(static_cast<double>(sent), 10e6, 0.03 * 10e6);
+  EXPECT_NEAR(static_cast<double>(others), 10e6, 0.03 * 10e6);
+}
+
+// It held a place in the line, and is not waited for.
+TEST_F(LaneGateTest, ALaneOfAnotherTenantLeavesTheLine) {
+  LaneGate leaver(clock_, host_.Tenant("a", "10.0.0.1"));
+  host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
+  EXPECT_EQ(Turn(leaver, 100), 0u);
+  leaver.SetTenant(host_.Tenant("b", "10.0.0.1"));
+  EXPECT_EQ(Turn(leaver, 100), 100u);
+  clock_.Set(clock_.Now() + TokenBucket::kQuantumNs);
+  EXPECT_EQ(Turn(gate_, 100), 100u);
 }
 
 TEST_F(LaneGateTest, NothingLeavesOutsideTheWindows) {
@@ -87,7 +116,8 @@ TEST_F(LaneGateTest, WithARateAndWindowsBothHold) {
 }
 
 TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {
-  LaneGate high(clock_, host_.Tenant("b")), elsewhere(clock_, host_.Tenant("c"));
+  LaneGate high(clock_, host_.Tenant("b", "10.0.0.1")),
+      elsewhere(clock_, host_.Tenant("c", "10.0.0.1"));
   gate_.SetNic(host_.Nic("10.0.0.1"));
   high.SetNic(host_.Nic("10.0.0.1"));
   elsewhere.SetNic(host_.Nic("10.0.0.2"));
@@ -109,13 +139,13 @@ TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {
 }
 
 TEST_F(LaneGateTest, AGateThatIsGoneStandsInNobodysWay) {
-  host_.Tenant("a");
+  host_.Tenant("a", "10.0.0.1");
   gate_.SetNic(host_.Nic("10.0.0.1"));
   {
-    LaneGate high(clock_, host_.Tenant("a"));
+    LaneGate high(clock_, host_.Tenant("a", "10.0.0.1"));
     high.SetNic(host_.Nic("10.0.0.1"));
     high.Set(0, {}, 7);
-    host_.Tenant("a")->SetRate(kRate, clock_.Now());
+    host_.Tenant("a", "10.0.0.1")->SetRate(kRate, 1, clock_.Now());
     EXPECT_EQ(Turn(high, 100), 0u);  // stands in line
     high.EndTurn({.held = false, .unsent = true, .on_the_way = true});
   }

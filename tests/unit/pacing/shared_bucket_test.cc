@@ -35,9 +35,18 @@ TEST(SharedBucket, WithoutARateNobodyWaits) {
   EXPECT_EQ(bucket.Allowance(&b, kStart), TokenBucket::kNoLimit);
 }
 
+TEST(SharedBucket, TheHighestRevisionCounts) {
+  SharedBucket bucket;
+  bucket.SetRate(kRate, 7, kStart);
+  bucket.SetRate(2 * kRate, 6, kStart);
+  EXPECT_EQ(bucket.rate_bps(), kRate);
+  bucket.SetRate(0, 8, kStart);
+  EXPECT_EQ(bucket.rate_bps(), 0u);
+}
+
 TEST(SharedBucket, OneGetsAllOfIt) {
   SharedBucket bucket;
-  bucket.SetRate(kRate, kStart);
+  bucket.SetRate(kRate, 1, kStart);
   Lanes lanes;
   lanes.RunFor(bucket, 1, kNsPerSec);
   EXPECT_NEAR(static_cast<double>(lanes.sent[0]), 10e6, 0.03 * 10e6);
@@ -45,7 +54,7 @@ TEST(SharedBucket, OneGetsAllOfIt) {
 
 TEST(SharedBucket, SeveralGetEqualParts) {
   SharedBucket bucket;
-  bucket.SetRate(kRate, kStart);
+  bucket.SetRate(kRate, 1, kStart);
   Lanes lanes;
   lanes.RunFor(bucket, 4, kNsPerSec);
   for (const uint64_t sent : lanes.sent) {
@@ -55,7 +64,7 @@ TEST(SharedBucket, SeveralGetEqualParts) {
 
 TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
   SharedBucket bucket;
-  bucket.SetRate(kRate, kStart);
+  bucket.SetRate(kRate, 1, kStart);
   Lanes lanes;
   lanes.RunFor(bucket, 4, kNsPerSec);
   lanes.sent = {};
@@ -66,7 +75,7 @@ TEST(SharedBucket, WhoHasNothingToSendAnyMoreHoldsNobodyUp) {
 
 TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
   SharedBucket bucket;
-  bucket.SetRate(kRate, kStart);
+  bucket.SetRate(kRate, 1, kStart);
   int a = 0, b = 0;
   EXPECT_EQ(bucket.Allowance(&a, kStart), 0u);
   EXPECT_EQ(bucket.Allowance(&b, kStart), 0u);

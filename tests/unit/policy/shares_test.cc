@@ -139,8 +139,10 @@ TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
   const auto half = static_cast<uint64_t>(std::round(kPayload / 2));
   EXPECT_THAT(paces[0].lanes,
               ElementsAre(PlannedPace::Lane{0, 0, 1, half}, PlannedPace::Lane{0, 1, 0, half}));
-  EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 15 * kGbps)));
-  EXPECT_EQ(paces[1].lanes.size(), 4u);
+  EXPECT_EQ(paces[0].tenant_rate_bps, 0u);
+  EXPECT_THAT(paces[1].lanes, IsEmpty());
+  EXPECT_EQ(paces[1].tenant_rate_bps, 30 * kGbps);
+  EXPECT_EQ(paces[1].tenant, "b");
   EXPECT_EQ(paces[1].priority, 5u);
   EXPECT_THAT(paces[2].lanes, IsEmpty());
 }

@@ -1,0 +1,163 @@
+// A Tenant's cap is for all that the Tenant sends out of a NIC, whatever that is and wherever it
+// runs: production daemons over a simulated clock and network, told what a controller tells them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr int kHosts = 3;
+constexpr uint64_t kElements = 50'000;
+constexpr uint64_t kMega = 1'000'000;
+constexpr double kCapBytes = 5e6;  // per second
+
+// What leaves a host, of all tenants.
+uint64_t SentBy(SimWorld& world, int host) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tenant] : world.host(host).daemon().counters()->Tenants()) {
+    bytes += tenant->sent.bytes.value();
+  }
+  return bytes;
+}
+
+// Hosts with two NICs, whose collectives all take one algorithm.
+class Caps {
+ public:
+  using Work = std::function<void()>;  // gives a job more to do, if it has done all
+
+  explicit Caps(Algorithm algorithm = Algorithm::kRing)
+      : world_({.seed = 1,
+                .hosts = kHosts,
+                .nics = 2,
+                .algorithms = {.costs = {}, .rules = {{OpKind::kAllReduce, algorithm}}},
+                .network = {}}) {}
+
+  SimWorld& world() { return world_; }
+  // A job of tenant "a", or of nobody with a cap, which runs under what it is told.
+  SimJob& Start(bool of_tenant = true) {
+    SimJob& job = jobs_.emplace_back(world_, std::vector<int>{0, 1, 2}, kElements * sizeof(float));
+    EXPECT_TRUE(job.Form());
+    job.Fill(kElements);
+    if (of_tenant) capped_.push_back(world_.host(0).controller().announced.back());
+    return job;
+  }
+  // All jobs of tenant a hear of its cap, bits per second; 0: it has none.
+  void Tell(uint64_t cap_bps) {
+    ++revision_;
+    for (const CommId id : capped_) {
+      const Pace pace{
+          .revision = revision_, .tenant_rate_bps = cap_bps, .tenant = cap_bps > 0 ? "a" : ""};
+      for (int h = 0; h < kHosts; ++h) world_.host(h).controller().paces.push_back({id, pace});
+    }
+  }
+
+  static Work Collectives(SimJob& job) {
+    return [&job] {
+      if (!job.Done()) return;
+      for (int i = 0; i < kAtOnce; ++i) job.PostAll(OpKind::kAllReduce, kElements);
+    };
+  }
+  static Work Messages(SimJob& job) {
+    return [&job] {
+      if (!job.Done()) return;
+      for (int i = 0; i < kAtOnce; ++i) {
+        job.Post(0, SimJob::Message{.sends = true, .peer = 1, .count = kElements});
+        job.Post(1, SimJob::Message{.sends = false, .peer = 0, .count = kElements});
+      }
+    };
+  }
+  // REQUIRES: all ranks have a window.
+  static Work Puts(SimJob& job) {
+    return [&job] {
+      if (!job.Done()) return;
+      for (int i = 0; i < kAtOnce; ++i) {
+        job.Post(0, SimJob::Put{.peer = 1, .count = kElements});
+        job.Post(1, SimJob::Wait{.peer = 0});
+      }
+    };
+  }
+
+  void Run(const std::vector<Work>& works, int64_t ns) {
+    for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
+      for (const Work& work : works) work();
+      world_.RunFor(std::min<int64_t>(2 * kNsPerMs, end - world_.clock().Now()));
+    }
+  }
+  // Bytes that the host which sends most sends in a second.
+  double Second(const std::vector<Work>& works) {
+    std::vector<uint64_t> before;
+    for (int h = 0; h < kHosts; ++h) before.push_back(SentBy(world_, h));
+    Run(works, kNsPerSec);
+    uint64_t most = 0;
+    for (int h = 0; h < kHosts; ++h) {
+      most = std::max(most, SentBy(world_, h) - before[static_cast<size_t>(h)]);
+    }
+    return static_cast<double>(most);
+  }
+  void ExpectEachSecond(const std::vector<Work>& works, double bytes) {
+    Run(works, kNsPerSec);
+    for (int second = 0; second < 3; ++second) EXPECT_NEAR(Second(works), bytes, 0.03 * bytes);
+  }
+
+ private:
+  static constexpr int kAtOnce = 16;
+
+  SimWorld world_;
+  std::deque<SimJob> jobs_;
+  std::vector<CommId> capped_;
+  uint64_t revision_ = 0;
+};
+
+TEST(SimTenantCaps, HoldForCollectivesOfEveryAlgorithm) {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kDirect}) {
+    SCOPED_TRACE(static_cast<int>(algorithm));
+    Caps caps(algorithm);
+    SimJob& job = caps.Start();
+    caps.Tell(40 * kMega);
+    caps.ExpectEachSecond({Caps::Collectives(job)}, kCapBytes);
+    ASSERT_TRUE(caps.world().RunUntil([&] { return job.Done(); }, 60 * kNsPerSec));
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kElements), 0u);
+  }
+}
+
+TEST(SimTenantCaps, HoldForMessagesAndPuts) {
+  Caps caps;
+  SimJob &messages = caps.Start(), &puts = caps.Start();
+  caps.Tell(40 * kMega);
+  caps.ExpectEachSecond({Caps::Messages(messages)}, kCapBytes);
+  ASSERT_TRUE(caps.world().RunUntil([&] { return messages.Done(); }, 60 * kNsPerSec));
+  for (int r = 0; r < kHosts; ++r) puts.OpenWindow(r, kElements);
+  caps.ExpectEachSecond({Caps::Puts(puts)}, kCapBytes);
+}
+
+TEST(SimTenantCaps, AreForAllCommunicatorsOfATenantAndForNobodyElse) {
+  Caps caps;
+  SimJob &one = caps.Start(), &two = caps.Start(), &other = caps.Start(false);
+  caps.Tell(40 * kMega);
+  const std::vector<Caps::Work> both{Caps::Collectives(one), Caps::Messages(two)};
+  caps.ExpectEachSecond(both, kCapBytes);
+  EXPECT_GT(caps.Second({both[0], both[1], Caps::Collectives(other)}), 3 * kCapBytes);
+}
+
+TEST(SimTenantCaps, ComeAndGoAtOnce) {
+  Caps caps;
+  SimJob &job = caps.Start(), &beside = caps.Start();
+  const std::vector<Caps::Work> works{Caps::Collectives(job), Caps::Messages(beside)};
+  EXPECT_GT(caps.Second(works), 3 * kCapBytes);
+  caps.Tell(40 * kMega);
+  caps.ExpectEachSecond(works, kCapBytes);
+  caps.Tell(20 * kMega);
+  caps.ExpectEachSecond(works, kCapBytes / 2);
+  caps.Tell(0);
+  caps.Run(works, 100 * kNsPerMs);
+  EXPECT_GT(caps.Second(works), 3 * kCapBytes);
+}
+
+}  // namespace
+}  // namespace mccs
