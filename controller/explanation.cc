@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "controller/algorithm_rules.h"
 #include "controller/complete_view.h"
+#include "controller/lane_path.h"
 #include "controller/measured_costs.h"
 #include "controller/operator_view.h"
 #include "controller/policy/fabric.h"
@@ -226,12 +227,12 @@ class Explaining {
     flow->set_waited_for_connection_ns(lane.waited_for_connection_ns());
     flow->set_rate_bps(lane.rate_bps());
     flow->set_in_ring(PlaceOf(subject().strategy, lane) >= 0);
+    const LaneEnds ends = {flow->from(), flow->to(), lane.local(), lane.remote()};
+    if (const auto links = LinksOfLane(fabrics_, ends))
+      flow->mutable_links()->Add(links->begin(), links->end());
     const FlowShare* share = ShareOf(lane);
     if (share == nullptr || fabric_of_[at_] == nullptr) return;
     const Topology& topology = fabric_of_[at_]->topology();
-    if (share->on_path) {
-      for (const ArcId arc : share->path) flow->add_links(topology.link(LinkOf(arc)).name);
-    }
     flow->set_expected_bps(share->rate_bps);
     if (share->limit == ShareLimit::kCap) flow->set_limit("the tenant's cap");
     if (share->limit != ShareLimit::kLink) return;

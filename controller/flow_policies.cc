@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/policy/fair_flow.h"
 #include "controller/policy/shares.h"
 #include "controller/policy/time_windows.h"
 #include "controller/run_policies.h"
@@ -14,6 +15,21 @@ namespace {
 
 constexpr std::string_view kPoliciesThatPlaceFlows[] = {kFairFlowName, kPriorityFlowName,
                                                         kSharesName, kTimeWindowsName};
+
+// For a communicator of Tenant `tenant`.
+FairFlowOptions OptionsOf(const Object& policy, const std::string& tenant,
+                          std::span<const Reservation> reservations) {
+  const PolicyParameters& parameters = PolicyOf(policy).parameters;
+  FairFlowOptions options;
+  if (parameters.source_ports)
+    options.flows.ports = {parameters.source_ports->first, parameters.source_ports->last};
+  options.flows.avoid_links = parameters.avoid_links;
+  options.flows = UnderReservations(std::move(options.flows), tenant, reservations);
+  options.order = parameters.order;
+  options.origin = OriginOf(policy);
+  options.channels_per_nic = ChannelsPerNic(parameters);
+  return options;
+}
 
 }  // namespace
 
@@ -41,18 +57,12 @@ std::vector<Reservation> ReservationsOf(const ObjectSet& objects) {
   return reservations;
 }
 
-FairFlowOptions FairFlowOptionsOf(const Object& policy, const std::string& tenant,
-                                  std::span<const Reservation> reservations) {
-  const PolicyParameters& parameters = PolicyOf(policy).parameters;
-  FairFlowOptions options;
-  if (parameters.source_ports)
-    options.flows.ports = {parameters.source_ports->first, parameters.source_ports->last};
-  options.flows.avoid_links = parameters.avoid_links;
-  options.flows = UnderReservations(std::move(options.flows), tenant, reservations);
-  options.order = parameters.order;
-  options.origin = OriginOf(policy);
-  options.channels_per_nic = ChannelsPerNic(parameters);
-  return options;
+absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
+                     const CommunicatorView& communicator, FlowPlanner* planner) {
+  const FairFlowOptions options = OptionsOf(policy, communicator.owner.name, ground.reservations);
+  strategy::Strategy frame = FairFlowFrame(ground.view, ground.fabrics, communicator, options);
+  PutAlgorithms(ground.objects, communicator, &frame);
+  return planner->Add(communicator, std::move(frame), options.flows);
 }
 
 strategy::Strategy StrategyOf(FlowPlanner::Planned planned) {

@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "controller/cluster_view.h"
 #include "controller/objects/object_set.h"
-#include "controller/policy/fair_flow.h"
+#include "controller/policy/fabric.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/priority_flow.h"
 
@@ -28,9 +29,18 @@ int ChannelsPerNic(const PolicyParameters& parameters);
 // Of all Policies in force.
 std::vector<Reservation> ReservationsOf(const ObjectSet& objects);
 
-// For a communicator of Tenant `tenant` under `policy`, which places flows.
-FairFlowOptions FairFlowOptionsOf(const Object& policy, const std::string& tenant,
-                                  std::span<const Reservation> reservations);
+// What flows are placed over.
+struct PlacingGround {
+  const ObjectSet& objects;
+  const ClusterView& view;  // complete
+  const Fabrics& fabrics;   // of that view
+  std::span<const Reservation> reservations;
+};
+
+// Has `planner` place the flows of a communicator by `policy`, which places flows. Its strategy has
+// what other Policies say besides (PutAlgorithms). Errors as FlowPlanner::Add.
+absl::Status PlaceBy(const Object& policy, const PlacingGround& ground,
+                     const CommunicatorView& communicator, FlowPlanner* planner);
 
 // Its origin says what could not be had.
 strategy::Strategy StrategyOf(FlowPlanner::Planned planned);

@@ -56,11 +56,9 @@ void KeptPlan::Learn(const ObjectSet& objects, const ClusterView& view,
   ground.taken.TakeAll(known.ports);
   const Object* policy = PolicyInForce(objects, communicator);
   if (policy != nullptr && PlacesFlows(PolicyOf(*policy).policy)) {
-    const FairFlowOptions options =
-        FairFlowOptionsOf(*policy, communicator.owner.name, ground.reservations);
-    strategy::Strategy frame = FairFlowFrame(view, ground.fabrics, communicator, options);
-    PutAlgorithms(objects, communicator, &frame);
-    known.placed = ground.planner.Add(communicator, std::move(frame), options.flows).ok();
+    known.placed = PlaceBy(*policy, {objects, view, ground.fabrics, ground.reservations},
+                           communicator, &ground.planner)
+                       .ok();
   } else {
     ground.planner.AddFixed(communicator, communicator.strategy);
   }

@@ -83,12 +83,10 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
                                                     const control::ListWorkRequest* /*request*/,
                                                     control::ListWorkReply* reply) {
-  std::shared_ptr<const ProbedPaths> probed;
-  std::vector<WorkRecord> records = coordinator_->With([&](Coordinator& c) {
-    probed = c.probed();
-    return mccs::ListWork(c.registry(), c.objects());
-  });
-  *reply = ShowWork(std::move(records), *catalog_->objects(), std::move(probed));
+  *reply = ShowWork(coordinator_->With([](Coordinator& c) {
+    return GatherWork(c.registry(), c.objects(), c.probed());
+  }),
+                    *catalog_->objects());
   return Answer(context, absl::OkStatus());
 }
 
@@ -189,16 +187,14 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
     reply.set_changed(!outcome.plan.IsNothing());
   }
   agents_->Flush();  // what policies make of it
-  std::vector<WorkRecord> records;
-  std::shared_ptr<const ProbedPaths> probed;
+  WorkGround work_now;
   coordinator_->With([&](Coordinator& c) {
-    probed = c.probed();
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    if (!spec.link.empty()) records = mccs::ListWork(c.registry(), c.objects());
+    if (!spec.link.empty()) work_now = GatherWork(c.registry(), c.objects(), c.probed());
   });
-  const control::ListWorkReply shown = ShowWork(std::move(records), *objects, std::move(probed));
+  const control::ListWorkReply shown = ShowWork(std::move(work_now), *objects);
   for (const control::CommunicatorWork& work : shown.communicators()) {
     const auto& links = work.links();
     if (work.links_by_topology() && std::find(links.begin(), links.end(), spec.link) != links.end())

@@ -258,11 +258,17 @@ void Registry::ForgetOrphans(MonotonicNs lost_before) {
   });
 }
 
+std::vector<HostView> Registry::HostViews() const {
+  std::vector<HostView> hosts;
+  for (const auto& [name, record] : hosts_) hosts.push_back(ViewOf(record));
+  std::sort(hosts.begin(), hosts.end(),
+            [](const HostView& a, const HostView& b) { return a.position < b.position; });
+  return hosts;
+}
+
 ClusterView Registry::View() const {
   ClusterView view;
-  for (const auto& [name, record] : hosts_) view.hosts.push_back(ViewOf(record));
-  std::sort(view.hosts.begin(), view.hosts.end(),
-            [](const HostView& a, const HostView& b) { return a.position < b.position; });
+  view.hosts = HostViews();
   for (const auto& [id, record] : communicators_) view.communicators.push_back(View(id));
   return view;
 }

@@ -90,6 +90,8 @@ class Registry {
   const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
   const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }
   ClusterView View() const;
+  // The hosts of that.
+  std::vector<HostView> HostViews() const;
   // Of that one alone. REQUIRES: a communicator.
   CommunicatorView View(CommId id) const;
   // Another number whenever View()'s hosts are others.

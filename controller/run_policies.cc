@@ -8,7 +8,6 @@
 #include "controller/algorithm_rules.h"
 #include "controller/flow_policies.h"
 #include "controller/measured_costs.h"
-#include "controller/policy/fair_flow.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/flow_planner.h"
 #include "controller/policy/locality_ring.h"
@@ -43,11 +42,6 @@ class Run {
     }
     const bool any = std::any_of(subjects_.begin(), subjects_.end(), IsToBePlaced);
     if (any) PlaceFlows();
-    for (size_t i = 0; i < subjects_.size(); ++i) {
-      const Subject& subject = subjects_[i];
-      if (subject.fixed || !results_[i].ok()) continue;
-      PutAlgorithms(objects_, *subject.communicator, &*results_[i]);
-    }
     return std::move(results_);
   }
 
@@ -104,6 +98,7 @@ class Run {
                            &taken_);
     if (results_[i].ok()) {
       results_[i]->set_origin(origin);
+      PutAlgorithms(objects_, *subject.communicator, &*results_[i]);
     } else {
       taken_.TakeAll(*subject.communicator);
     }
@@ -118,13 +113,12 @@ class Run {
                           results_[i].ok() ? *results_[i] : subject.communicator->strategy);
         continue;
       }
-      const FairFlowOptions options =
-          FairFlowOptionsOf(*subject.policy, subject.communicator->owner.name, reservations);
       const absl::Status status =
-          AddFairFlow(view_, fabrics_, *subject.communicator, options, &planner_);
+          PlaceBy(*subject.policy, {objects_, view_, fabrics_, reservations}, *subject.communicator,
+                  &planner_);
       if (status.ok()) continue;
-      DecideRing(i, absl::StrCat(options.origin, ", with source ports as ", kLocalityRingName, ": ",
-                                 std::string(status.message())));
+      DecideRing(i, absl::StrCat(OriginOf(subject), ", with source ports as ", kLocalityRingName,
+                                 ": ", std::string(status.message())));
     }
     size_t i = 0;
     for (FlowPlanner::Planned& planned : planner_.Solve()) {

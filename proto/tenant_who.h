@@ -35,6 +35,24 @@ struct TenantWho {
 // counts, and that before a user. Two Tenants never claim one origin alike, if no entry is of both.
 uint64_t ClaimOf(const TenantWho& who, const ProcessOrigin& origin);
 
+// The one of `candidates`, a list, that claims a process of this origin most firmly; null: none
+// does. `who_of` gives whom a candidate claims; null: it is no Tenant.
+// LIFETIME: what is returned is as long there as the list is as it is.
+template <typename Candidates, typename WhoOf>
+auto FindClaimant(const Candidates& candidates, const ProcessOrigin& origin, WhoOf who_of)
+    -> decltype(&*candidates.begin()) {
+  decltype(&*candidates.begin()) found = nullptr;
+  uint64_t firmest = 0;
+  for (const auto& candidate : candidates) {
+    const TenantWho* who = who_of(candidate);
+    const uint64_t claim = who != nullptr ? ClaimOf(*who, origin) : 0;
+    if (claim <= firmest) continue;
+    firmest = claim;
+    found = &candidate;
+  }
+  return found;
+}
+
 }  // namespace mccs
 
 #endif  // MCCS_PROTO_TENANT_WHO_H_

@@ -29,16 +29,7 @@ std::string TenantLedger::NameOf(const ProcessOrigin& origin) const {
 size_t TenantLedger::accounts() const { return books_->accounts.size(); }
 
 const TenantEntry* TenantLedger::Books::Find(const ProcessOrigin& origin) const {
-  const TenantEntry* found = nullptr;
-  uint64_t firmest = 0;
-  for (const TenantEntry& tenant : tenants) {
-    const uint64_t claim = ClaimOf(tenant.who, origin);
-    if (claim > firmest) {
-      firmest = claim;
-      found = &tenant;
-    }
-  }
-  return found;
+  return FindClaimant(tenants, origin, [](const TenantEntry& tenant) { return &tenant.who; });
 }
 
 TenantAccount::TenantAccount(std::shared_ptr<TenantLedger::Books> books,

@@ -39,9 +39,10 @@ def call(*arguments, env=None, text_in=None):
 
 
 class Fabric:
-    def __init__(self, lab, topology):
+    """A lab with a network: `mccs-lab up` has applied its Topology."""
+
+    def __init__(self, lab):
         self.lab = lab
-        self.control("apply", "-f", topology)
 
     def in_host(self, host, *arguments, **options):
         return call(BIN / "mccs-lab", "exec", "--name", self.lab, host, "--", *arguments, **options)

@@ -36,7 +36,6 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", required=True, choices=TABLES)
     parser.add_argument("--lab", default="default", help="name of the lab (mccs-lab --name)")
-    parser.add_argument("--topology", default="tests/testbeds/mccs.yaml", help="that the lab was laid out by")
     parser.add_argument("--op", nargs="+", choices=["all_reduce", "all_gather"], default=["all_reduce", "all_gather"])
     parser.add_argument("--ranks-per-host", nargs="+", type=int, choices=[1, 2], default=[2, 1])
     parser.add_argument("--size", nargs="+", type=size, default=[size(s) for s in ("512K", "8M", "64M", "128M")])
@@ -61,7 +60,7 @@ def main():
         return 77
     table = importlib.import_module(TABLES[options.table])
     try:
-        figures = table.run(Fabric(options.lab, options.topology), options, lambda line: print(line, file=sys.stderr))
+        figures = table.run(Fabric(options.lab), options, lambda line: print(line, file=sys.stderr))
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1

@@ -32,17 +32,10 @@ std::vector<std::string> ObjectSet::NamesOf(ObjectKind kind) const {
 }
 
 const Object* FindTenant(const ObjectSet& set, const ProcessOrigin& origin) {
-  const Object* found = nullptr;
-  uint64_t firmest = 0;
-  for (const auto& [key, object] : set.objects) {
-    if (key.kind != ObjectKind::kTenant) continue;
-    const uint64_t claim = ClaimOf(TenantOf(object), origin);
-    if (claim > firmest) {
-      firmest = claim;
-      found = &object;
-    }
-  }
-  return found;
+  const auto* found = FindClaimant(set.objects, origin, [](const auto& entry) -> const TenantWho* {
+    return entry.first.kind == ObjectKind::kTenant ? &TenantOf(entry.second) : nullptr;
+  });
+  return found != nullptr ? &found->second : nullptr;
 }
 
 std::string TenantNameOf(const ObjectSet& set, const ProcessOrigin& origin) {

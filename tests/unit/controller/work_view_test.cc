@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/explanation.h"
 #include "controller/operator_view.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
@@ -40,7 +41,7 @@ class WorkViewTest : public testing::Test {
     registry_.Report(host, report);
   }
   control::CommunicatorWork Show(const ObjectSet& objects) {
-    return ShowWork(ListWork(registry_, objects), objects, nullptr).communicators(0);
+    return ShowWork(GatherWork(registry_, objects, nullptr), objects).communicators(0);
   }
 
   Registry registry_;
@@ -65,6 +66,19 @@ TEST_F(WorkViewTest, ElseTheyArePairsOfHosts) {
     EXPECT_FALSE(work.links_by_topology());
     EXPECT_THAT(work.links(), ElementsAre("h0 → h1", "h1 → h0"));
   }
+}
+
+// As `explain` has it: what the Topology says of the host's part is not so.
+TEST_F(WorkViewTest, LanesOfAHostThatTheTopologyMisdescribesAreNotShownOnItsLinks) {
+  agent::Host host = MakeHost("h0", "another-rack");
+  ASSERT_TRUE(registry_.Register(AgentKey(3), Registration(host).registration(), 0).ok());
+  ASSERT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
+  Report("h0", 0, 1, 61050);
+  const ObjectSet objects = Objects(kTopology);
+  EXPECT_THAT(Show(objects).links(), ElementsAre("h0 → h1"));
+  const auto ground = GatherExplanation(registry_, objects, "0", 0);
+  ASSERT_TRUE(ground.ok()) << ground.status();
+  EXPECT_EQ(Explain(*ground, objects).flows(0).links_size(), 0);
 }
 
 TEST_F(WorkViewTest, ALaneThatIsDownIsNotInUse) {
