@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/random_operator.h"
 
 namespace mccs {
 namespace {
@@ -13,19 +14,21 @@ constexpr OpKind kKinds[] = {OpKind::kAllReduce, OpKind::kAllReduce,     OpKind:
                              OpKind::kBroadcast, OpKind::kReduceScatter, OpKind::kAllToAll,
                              OpKind::kSend};
 
-std::vector<int> SomeLayout(int hosts, std::mt19937_64& random) {
+std::vector<int> SomeLayout(const std::vector<int>& hosts, std::mt19937_64& random) {
   std::vector<int> host_of_rank(2 + random() % 4);
-  for (int& host : host_of_rank) host = static_cast<int>(random() % static_cast<uint64_t>(hosts));
+  for (int& host : host_of_rank) host = hosts[random() % hosts.size()];
   return host_of_rank;
 }
 
 }  // namespace
 
-RandomJob::RandomJob(SimWorld& world, int hosts, std::mt19937_64& random)
-    : host_of_rank_(SomeLayout(hosts, random)),
+RandomJob::RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt19937_64& random)
+    : world_(world),
+      host_of_rank_(SomeLayout(hosts, random)),
       next_(host_of_rank_.size()),
       alive_(host_of_rank_.size(), true),
-      job_(world, host_of_rank_, kElements * sizeof(float)) {
+      job_(world, host_of_rank_, kElements * sizeof(float),
+           RandomTenantCalled(random() % kRandomTenants)) {
   const auto some_rank = [&] { return static_cast<int>(random() % host_of_rank_.size()); };
   uint64_t at = 0;
   for (uint64_t i = 0; i < 6 + random() % 12; ++i) {
@@ -45,6 +48,42 @@ RandomJob::RandomJob(SimWorld& world, int hosts, std::mt19937_64& random)
     if (!operation.in_place) continue;
     for (int r = 0; r < ranks(); ++r) job_.CopyToOutput(r, operation.at, operation.count);
   }
+}
+
+RandomJob::Outcome RandomJob::Form() {
+  const auto refused = [&] {
+    for (int r = 0; r < ranks(); ++r) {
+      const SimRank& rank = job_.rank(r);
+      if (!rank.answered || rank.status.error == wire::ErrorClass::kNone) continue;
+      why_ = rank.status.text;
+      return true;
+    }
+    if (job_.BufferRefused()) why_ = "memory beyond the quota";
+    return !why_.empty();
+  };
+  const bool answered = job_.Begin() && world_.RunUntil([&] {
+    return refused() || (job_.Formed() && job_.BuffersAnswered());
+  });
+  if (!answered) return Outcome::kWaits;
+  if (why_.empty()) return Outcome::kFormed;
+  End();
+  return Outcome::kRefused;
+}
+
+void RandomJob::End() {
+  ended_ = true;
+  for (size_t r = 0; r < alive_.size(); ++r) {
+    if (alive_[r]) job_.tenant(static_cast<int>(r)).Kill();
+    alive_[r] = false;
+  }
+}
+
+int RandomJob::ProcessesOn(int host) const {
+  int processes = 0;
+  for (size_t r = 0; r < alive_.size(); ++r) {
+    processes += alive_[r] && host_of_rank_[r] == host ? 1 : 0;
+  }
+  return processes;
 }
 
 uint64_t RandomJob::Extent(const Operation& operation) const {
@@ -96,10 +135,39 @@ void RandomJob::Post(const Operation& operation, int rank) {
 
 void RandomJob::Lose(int host) {
   for (size_t r = 0; r < alive_.size(); ++r) {
-    if (host_of_rank_[r] != host) continue;
+    if (host_of_rank_[r] != host || !alive_[r]) continue;
     alive_[r] = false;
+    if (!lost_) lost_at_ = world_.clock().Now();
     lost_ = true;
   }
+}
+
+void RandomJob::KillAProcess(std::mt19937_64& random) {
+  const size_t rank = random() % alive_.size();
+  job_.tenant(static_cast<int>(rank)).Kill();
+  alive_[rank] = false;
+  lost_ = true;
+  lost_at_ = world_.clock().Now();
+  // Who calls nothing that the dead rank has not called need not hear of it.
+  for (size_t r = 0; r < next_.size(); ++r) {
+    if (!alive_[r]) continue;
+    const auto survivor = static_cast<int>(r);
+    for (; next_[r] < operations_.size(); ++next_[r]) {
+      if (TakesPart(operations_[next_[r]], survivor)) Post(operations_[next_[r]], survivor);
+    }
+    job_.Post(survivor, OpKind::kAllReduce, 1);
+  }
+}
+
+std::string RandomJob::WhoHopes() const {
+  for (int r = 0; r < ranks(); ++r) {
+    if (!alive_[static_cast<size_t>(r)]) continue;
+    const SimRank& rank = const_cast<SimJob&>(job_).rank(r);
+    if (rank.failed()) continue;
+    return absl::StrCat("rank ", r, " on h", host_of_rank_[static_cast<size_t>(r)], " (",
+                        rank.done(), " of ", rank.posted, " calls done)");
+  }
+  return "";
 }
 
 bool RandomJob::Over() const {

@@ -14,20 +14,40 @@ namespace mccs {
 
 class RandomJob {
  public:
-  RandomJob(SimWorld& world, int hosts, std::mt19937_64& random);
+  // On some of `hosts`.
+  RandomJob(SimWorld& world, const std::vector<int>& hosts, std::mt19937_64& random);
 
-  bool Form() { return job_.Form(); }
+  enum class Outcome : uint8_t {
+    kFormed,
+    kRefused,  // a rank, or memory: why() is what the daemon says. All processes have ended.
+    kWaits,    // for ever
+  };
+  Outcome Form();
+  const std::string& why() const { return why_; }
   // Some rank calls what is next for it. False: every rank has called everything.
   bool PostOne(std::mt19937_64& random);
   bool AllPosted() const;
 
-  // Ranks of this host call nothing more, as its daemon is dead, and others may fail.
+  // Ranks of this host call nothing more, as its daemon is dead, and others must fail.
   void Lose(int host);
+  // Some process ends, as by SIGKILL; the others call what is left, and once more. REQUIRES:
+  // running.
+  void KillAProcess(std::mt19937_64& random);
+  // No rank was lost, and it was not refused.
+  bool running() const { return !lost_ && !ended_; }
   bool lost() const { return lost_; }
+  MonotonicNs lost_at() const { return lost_at_; }
+  // All ranks that are left know that the communicator failed. REQUIRES: lost.
+  bool SurvivorsKnow() const { return WhoHopes().empty(); }
+  std::string WhoHopes() const;  // a rank that does not; empty: there is none
+  // Whoever started it ends the processes that are left.
+  void End();
+  bool ended() const { return ended_; }
+  int ProcessesOn(int host) const;
   // Every rank whose host lives has done what it called, or knows that the communicator failed.
   bool Over() const;
 
-  // What is wrong with the memory of its ranks; empty: nothing. REQUIRES: Over, not lost.
+  // What is wrong with the memory of its ranks; empty: nothing. REQUIRES: Over, running.
   std::string Check() const;
   CommId id() { return job_.rank(0).id; }
   const std::vector<int>& host_of_rank() const { return host_of_rank_; }
@@ -51,11 +71,15 @@ class RandomJob {
   // What element `i` of rank's part of the output must be.
   float Expected(const Operation& operation, int rank, uint64_t i) const;
 
+  SimWorld& world_;
   const std::vector<int> host_of_rank_;
   std::vector<Operation> operations_;
   std::vector<size_t> next_;  // by rank
   std::vector<bool> alive_;   // likewise
   bool lost_ = false;
+  MonotonicNs lost_at_ = 0;
+  bool ended_ = false;
+  std::string why_;
   SimJob job_;
 };
 

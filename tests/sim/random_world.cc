@@ -4,18 +4,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "base/check.h"
-#include "controller/objects/change.h"
-#include "controller/objects/read_objects.h"
 #include "controller/planner.h"
 #include "tests/sim/random_job.h"
+#include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
 
 namespace mccs {
@@ -25,11 +23,17 @@ namespace {
 constexpr int64_t kPatienceNs = 300 * kNsPerSec;
 // A lane may be without a connection for 700 ms.
 constexpr int64_t kLongestPartNs = 200 * kNsPerMs;
+constexpr size_t kMostJobs = 8;
 
 class RandomWorld {
  public:
   explicit RandomWorld(uint64_t seed)
-      : random_(seed), hosts_(2 + static_cast<int>(Below(4))), world_(MakeOptions(seed)) {}
+      : random_(seed), hosts_(2 + static_cast<int>(Below(4))), world_(MakeOptions(seed)) {
+    std::vector<std::string> addresses;
+    for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
+    operator_.emplace(*control_, racks_, addresses, outcome_.counts);
+    restarted_.resize(static_cast<size_t>(hosts_));
+  }
 
   RandomWorldOutcome Run() {
     outcome_.violation = RunAll();
@@ -39,6 +43,11 @@ class RandomWorld {
  private:
   uint64_t Below(uint64_t limit) { return random_() % limit; }
   int SomeHost() { return static_cast<int>(Below(static_cast<uint64_t>(hosts_))); }
+  void Count(RandomEvent event, uint64_t times = 1) { outcome_.counts.Add(event, times); }
+  // The first violation counts.
+  void Expect(bool holds, const std::string& violation) {
+    if (!holds && violation_.empty()) violation_ = violation;
+  }
 
   SimWorldOptions MakeOptions(uint64_t seed) {
     SimWorldOptions options{.seed = seed, .hosts = hosts_, .network = {}};
@@ -55,55 +64,91 @@ class RandomWorld {
   }
 
   std::string RunAll() {
-    if (Below(4) > 0) Apply();
+    deaths_ = Below(3) == 0;
+    if (Below(4) > 0) Operate();
     for (uint64_t j = 0; j < 1 + Below(3); ++j) {
       world_.RunFor(static_cast<int64_t>(Below(2000)) * kNsPerUs);
-      jobs_.emplace_back(world_, hosts_, random_);
-      if (!jobs_.back().Form()) return absl::StrCat("job ", j, " does not form");
-      if (Below(3) == 0) Apply();
+      StartAJob();
+      if (Below(3) == 0) Operate();
     }
-    const bool kills = Below(4) == 0;
-    for (uint64_t step = 0; step < 40 || !AllPosted(); ++step) {
-      Step();
-      if (kills && step == 20) KillADaemon();
-    }
-    const auto over = [](const RandomJob& job) { return job.Over(); };
-    if (!world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs)) {
-      return "some rank waits for ever";
-    }
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      if (jobs_[j].lost()) continue;
-      if (const std::string wrong = jobs_[j].Check(); !wrong.empty()) {
-        return absl::StrCat("job ", j, ": ", wrong);
-      }
-      outcome_.operations += jobs_[j].operations();
-    }
-    if (!control_->alive()) control_->Restart();
-    if (!world_.RunUntil([&] { return Converged(); }, kPatienceNs)) return WhoIsBehind();
-    return CheckEpochs();
-  }
-
-  bool AllPosted() const {
-    return std::ranges::all_of(jobs_, [](const RandomJob& job) { return job.AllPosted(); });
+    for (uint64_t step = 0; violation_.empty() && (step < 40 || !AllPosted()); ++step) Step();
+    if (deaths_ && violation_.empty()) ComeBackAndWork();
+    if (violation_.empty()) FinishJobs();
+    if (violation_.empty()) Settle();
+    if (violation_.empty()) CheckEpochs();
+    return violation_;
   }
 
   void Step() {
     const uint64_t kind = Below(100);
     if (kind < 70) {
-      jobs_[Below(jobs_.size())].PostOne(random_);
+      if (!jobs_.empty()) jobs_[Below(jobs_.size())].PostOne(random_);
     } else if (kind < 78) {
-      Apply();
-    } else if (kind < 86) {
+      Operate();
+    } else if (kind < 84) {
       CutALane();
-    } else if (kind < 89) {
-      control_->CutStream(SomeHost());
+    } else if (kind < 87) {
+      CutAStream();
+    } else if (kind < 90) {
+      KillOrRestartTheController();
     } else if (kind < 92) {
-      control_->alive() ? control_->Kill() : control_->Restart();
-    } else if (kind < 94) {
       PartTwoHosts();
+    } else if (kind < 93) {
+      StartAJob();
+    } else if (deaths_) {
+      Death(kind);
     }
+    BuryTheLost();
     if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
     if (Below(30) == 0) world_.RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
+  }
+
+  void Death(uint64_t kind) {
+    if (kind < 95) {
+      KillADaemon();
+    } else if (kind < 97) {
+      RestartADaemon();
+    } else {
+      KillAProcess();
+    }
+  }
+
+  // ---- What happens -----------------------------------------------------------------------------
+
+  void StartAJob() {
+    std::vector<int> hosts;
+    for (int h = 0; h < hosts_; ++h) {
+      if (world_.host(h).alive()) hosts.push_back(h);
+    }
+    if (hosts.empty() || jobs_.size() == kMostJobs) return;
+    RandomJob& job = jobs_.emplace_back(world_, hosts, random_);
+    const std::string name = absl::StrCat("job ", jobs_.size() - 1);
+    switch (job.Form()) {
+      case RandomJob::Outcome::kFormed:
+        break;
+      case RandomJob::Outcome::kRefused:
+        Expect(operator_->has_set_quotas() && absl::StrContains(job.why(), "quota"),
+               absl::StrCat(name, " is refused: ", job.why()));
+        Count(RandomEvent::kJobRefused);
+        return;
+      case RandomJob::Outcome::kWaits:
+        Expect(false, absl::StrCat(name, " does not form"));
+        return;
+    }
+    for (const int host : job.host_of_rank()) {
+      if (!restarted_[static_cast<size_t>(host)]) continue;
+      Count(RandomEvent::kJobOnRestartedDaemon);
+      break;
+    }
+  }
+
+  void Operate() {
+    std::vector<CommId> communicators;
+    for (RandomJob& job : jobs_) {
+      if (job.running()) communicators.push_back(job.id());
+    }
+    const std::string wrong = operator_->Act(communicators, random_);
+    Expect(wrong.empty(), absl::StrCat("operators: ", wrong));
   }
 
   void CutALane() {
@@ -111,7 +156,18 @@ class RandomWorld {
     if (reports.empty()) return;
     const auto& lanes =
         std::next(reports.begin(), static_cast<int>(Below(reports.size())))->second.lanes;
-    if (!lanes.empty()) world_.CutLane(lanes[Below(lanes.size())].local);
+    if (lanes.empty()) return;
+    if (world_.CutLane(lanes[Below(lanes.size())].local)) Count(RandomEvent::kLaneCut);
+  }
+
+  void CutAStream() {
+    control_->CutStream(SomeHost());
+    Count(RandomEvent::kStreamCut);
+  }
+
+  void KillOrRestartTheController() {
+    Count(control_->alive() ? RandomEvent::kControllerKilled : RandomEvent::kControllerRestarted);
+    control_->alive() ? control_->Kill() : control_->Restart();
   }
 
   void PartTwoHosts() {
@@ -121,93 +177,113 @@ class RandomWorld {
     world_.network().Part(world_.host(a).address(), world_.host(b).address());
     world_.RunFor(static_cast<int64_t>(Below(kLongestPartNs)));
     world_.network().Heal(world_.host(a).address(), world_.host(b).address());
+    Count(RandomEvent::kHostsParted);
   }
 
   void KillADaemon() {
     const int dead = SomeHost();
+    if (!world_.host(dead).alive()) return;
     world_.Kill(dead);
+    Count(RandomEvent::kDaemonKilled);
     for (RandomJob& job : jobs_) job.Lose(dead);
+    if (Below(2) == 0) AwaitErrors();
   }
 
-  // Other policies, for all or for one communicator.
-  void Apply() {
-    std::string text = TopologyText() + PolicyText("all", "");
-    if (Below(2) == 0) text += AlgorithmText();
-    if (!jobs_.empty()) {
-      RandomJob& job = jobs_[Below(jobs_.size())];
-      absl::StrAppend(&text, PolicyText("one", absl::StrCat("  for: {communicators: [",
-                                                            FormatCommId(job.id()), "]}\n")));
+  void RestartADaemon() {
+    const int first = SomeHost();
+    for (int h = first; h < first + hosts_; ++h) {
+      if (!world_.host(h % hosts_).alive()) return Restart(h % hosts_);
     }
-    auto read = ReadObjects({{"random.yaml", text}});
-    MCCS_CHECK(read.ok());
-    auto plan = PlanApply({}, *std::move(read));
-    MCCS_CHECK(plan.ok());
-    control_->SetObjects(std::make_shared<const ObjectSet>(std::move(plan->next)));
   }
 
-  // Two leaves and two spines, which the operator routes by source port.
-  std::string TopologyText() {
-    std::string text =
-        "apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"
-        "  racks: [{name: \"r[0-2]\"}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
-    for (int h = 0; h < hosts_; ++h) {
-      absl::StrAppend(&text, "    - {name: h", h, ", rack: ", racks_[static_cast<size_t>(h)],
-                      ", gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
-                      ", capacity: 1Gbps, address: ", world_.host(h).address(), "}]}\n");
+  void Restart(int host) {
+    world_.Restart(host);
+    restarted_[static_cast<size_t>(host)] = true;
+    Count(RandomEvent::kDaemonRestarted);
+  }
+
+  void KillAProcess() {
+    RandomJob* const job = jobs_.empty() ? nullptr : &jobs_[Below(jobs_.size())];
+    if (job == nullptr || !job->running()) return;
+    job->KillAProcess(random_);
+    Count(RandomEvent::kProcessKilled);
+    if (Below(2) == 0) AwaitErrors();
+  }
+
+  // ---- Jobs that lost a rank --------------------------------------------------------------------
+
+  static bool StillHopes(const RandomJob& job) {
+    return job.lost() && !job.ended() && !job.SurvivorsKnow();
+  }
+
+  void AwaitErrors() {
+    world_.RunUntil([&] { return std::ranges::none_of(jobs_, StillHopes); }, kErrorBoundNs);
+    BuryTheLost();
+  }
+
+  void BuryTheLost() {
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      RandomJob& job = jobs_[j];
+      if (!job.lost() || job.ended()) continue;
+      if (job.SurvivorsKnow()) {
+        job.End();
+        Count(RandomEvent::kJobLost);
+        continue;
+      }
+      Expect(
+          world_.clock().Now() < job.lost_at() + kErrorBoundNs,
+          absl::StrCat("job ", j, ": it lost a rank, and ", job.WhoHopes(), " has no error after ",
+                       (world_.clock().Now() - job.lost_at()) / kNsPerMs, " ms"));
     }
-    absl::StrAppend(&text,
-                    "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbps}]\n"
-                    "  source_ports:\n    mapping: rules\n    candidates: 61000-64999\n    rules:\n"
-                    "      - {ports: 61000-62999, via: spine0}\n"
-                    "      - {ports: 63000-64999, via: spine1}\n");
-    return text;
-  }
-
-  std::string PolicyText(const std::string& name, const std::string& whom) {
-    return absl::StrCat("---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: ", name,
-                        "}\nspec:\n  policy: ", SomePolicy(), whom);
-  }
-
-  // An algorithm for calls of some sizes.
-  std::string AlgorithmText() {
-    const char* const algorithms[] = {"ring", "tree", "direct"};
-    return absl::StrCat(
-        "---\napiVersion: mccs/v1\nkind: Policy\nmetadata: {name: small}\nspec:\n"
-        "  policy: algorithm\n  parameters: {algorithm: ",
-        algorithms[Below(3)], "}\n  for: {sizes: {below: ", 1 + Below(65536), "}}\n");
-  }
-
-  // Its name and parameters.
-  std::string SomePolicy() {
-    switch (Below(5)) {
-      case 0:
-        return "fair_flow\n";
-      case 1:
-        return "fair_flow\n  parameters: {avoid_links: [leaf0-spine1]}\n";
-      case 2:
-        return absl::StrCat("rank_order\n  parameters: {port_seed: ", Below(100), "}\n");
-      default:
-        break;
-    }
-    std::vector<std::string> order;
-    for (int h = 0; h < hosts_; ++h) order.push_back(absl::StrCat("h", h));
-    std::shuffle(order.begin(), order.end(), random_);
-    order.resize(Below(order.size() + 1));
-    const uint64_t first = 20'000 + 100 * Below(400);
-    return absl::StrCat("locality_ring\n  parameters: {order: [", absl::StrJoin(order, ", "),
-                        "], source_ports: {first: ", first, ", last: ", first + 99, "}}\n");
   }
 
   // ---- In the end -------------------------------------------------------------------------------
 
-  // Every communicator that lives runs what the controller wants, on all of its hosts.
-  bool Converged() { return WhoIsBehind().empty(); }
+  bool AllPosted() const {
+    return std::ranges::all_of(jobs_, [](const RandomJob& job) { return job.AllPosted(); });
+  }
 
+  // All hosts have daemons again, and jobs run there.
+  void ComeBackAndWork() {
+    for (int h = 0; h < hosts_; ++h) {
+      if (!world_.host(h).alive()) Restart(h);
+    }
+    StartAJob();
+    while (!AllPosted()) {
+      jobs_[Below(jobs_.size())].PostOne(random_);
+      if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
+    }
+  }
+
+  void FinishJobs() {
+    AwaitErrors();
+    const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
+    Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
+           "some rank waits for ever");
+    for (size_t j = 0; j < jobs_.size() && violation_.empty(); ++j) {
+      if (!jobs_[j].running()) continue;
+      const std::string wrong = jobs_[j].Check();
+      Expect(wrong.empty(), absl::StrCat("job ", j, ": ", wrong));
+      Count(RandomEvent::kOperationChecked, jobs_[j].operations());
+    }
+  }
+
+  void Settle() {
+    if (!control_->alive()) {
+      control_->Restart();
+      Count(RandomEvent::kControllerRestarted);
+    }
+    const bool settled = world_.RunUntil(
+        [&] { return WhoIsBehind().empty() && WhoIsRemembered().empty(); }, kPatienceNs);
+    Expect(settled, absl::StrCat(WhoIsBehind(), WhoIsRemembered()));
+  }
+
+  // Of communicators that live and do not run what the controller wants, on all of their hosts.
   std::string WhoIsBehind() {
     return control_->With([&](Coordinator& c) -> std::string {
       const Decisions decisions = Decide(c.objects(), c.View());
       for (RandomJob& job : jobs_) {
-        if (job.lost()) continue;
+        if (!job.running()) continue;
         const auto record = c.registry().communicators().find(job.id());
         if (record == c.registry().communicators().end()) {
           return absl::StrCat("the controller does not know ", FormatCommId(job.id()));
@@ -229,8 +305,32 @@ class RandomWorld {
     });
   }
 
+  // Of communicators and processes that are no more and that somebody still knows.
+  std::string WhoIsRemembered() {
+    for (int h = 0; h < hosts_; ++h) {
+      if (!world_.host(h).alive()) continue;
+      size_t processes = 0, communicators = 0;
+      for (const RandomJob& job : jobs_) {
+        const auto on_host = static_cast<size_t>(job.running() ? job.ProcessesOn(h) : 0);
+        processes += on_host;
+        communicators += on_host > 0 ? 1 : 0;
+      }
+      const Daemon& daemon = world_.host(h).daemon();
+      if (daemon.sessions() == processes && daemon.communicators() == communicators) continue;
+      return absl::StrCat("h", h, " has ", daemon.sessions(), " sessions and ",
+                          daemon.communicators(), " communicators, of ", processes,
+                          " processes and ", communicators, " communicators that are there");
+    }
+    return control_->With([&](Coordinator& c) -> std::string {
+      const auto running = std::ranges::count_if(jobs_, &RandomJob::running);
+      const size_t known = c.registry().communicators().size();
+      if (known == static_cast<size_t>(running)) return "";
+      return absl::StrCat("the controller knows ", known, " communicators, of ", running);
+    });
+  }
+
   // Hosts say in their logs from which operation on an epoch is in force.
-  std::string CheckEpochs() {
+  void CheckEpochs() {
     std::map<std::string, std::string> begins;  // by communicator and epoch
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
@@ -240,14 +340,11 @@ class RandomWorld {
         const std::string key = absl::StrCat(words[1], " epoch ", epoch[1]);
         const std::string& operation = epoch[4];
         const auto [known, is_new] = begins.try_emplace(key, operation);
-        outcome_.changes += is_new ? 1 : 0;
-        if (known->second != operation) {
-          return absl::StrCat(key, " begins with ", operation, " on h", h, ", elsewhere with ",
-                              known->second);
-        }
+        Count(RandomEvent::kStrategyChanged, is_new ? 1 : 0);
+        Expect(known->second == operation, absl::StrCat(key, " begins with ", operation, " on h", h,
+                                                        ", elsewhere with ", known->second));
       }
     }
-    return "";
   }
 
   std::mt19937_64 random_;
@@ -256,6 +353,10 @@ class RandomWorld {
   SimControl* control_ = nullptr;   // world_'s
   SimWorld world_;
   std::deque<RandomJob> jobs_;
+  std::optional<RandomOperator> operator_;
+  std::vector<bool> restarted_;  // by host: its daemon is not the first one
+  bool deaths_ = false;          // of daemons and processes, in this world
+  std::string violation_;
   RandomWorldOutcome outcome_;
 };
 

@@ -30,7 +30,7 @@ void SimAgent::Ended(CommId id, const std::string& why) {
 
 SimControl::SimControl(SimClock& clock, uint64_t seed) : clock_(clock), random_(seed) { Restart(); }
 
-ControllerLink& SimControl::AddHost(const Position& position, const std::string& endpoint,
+ControllerLink& SimControl::AddHost(int at, const Position& position, const std::string& endpoint,
                                     const Clock& clock) {
   agent::Host host;
   host.set_name(position.host);
@@ -38,11 +38,16 @@ ControllerLink& SimControl::AddHost(const Position& position, const std::string&
   host.mutable_position()->set_rack(position.rack);
   host.set_peer_endpoint(endpoint);
   host.set_version("simulated");
-  return agents_.emplace_back(std::move(host), clock);
+  const auto index = static_cast<size_t>(at);
+  MCCS_CHECK(index <= agents_.size());
+  if (index == agents_.size()) agents_.emplace_back();
+  MCCS_CHECK(agents_[index] == nullptr || !agents_[index]->alive_);
+  agents_[index] = std::make_unique<SimAgent>(std::move(host), clock);
+  return *agents_[index];
 }
 
 void SimControl::KillHost(int host) {
-  SimAgent& agent = agents_[static_cast<size_t>(host)];
+  SimAgent& agent = *agents_[static_cast<size_t>(host)];
   Close(&agent, /*tell_controller=*/true);
   agent.alive_ = false;
 }
@@ -59,7 +64,7 @@ void SimControl::SetObjects(std::shared_ptr<const ObjectSet> objects) {
 void SimControl::Kill() {
   keeper_.reset();
   coordinator_.reset();
-  for (SimAgent& agent : agents_) Close(&agent, /*tell_controller=*/false);
+  for (auto& agent : agents_) Close(agent.get(), /*tell_controller=*/false);
 }
 
 void SimControl::Restart() {
@@ -75,7 +80,7 @@ void SimControl::Restart() {
 }
 
 void SimControl::CutStream(int host) {
-  Close(&agents_[static_cast<size_t>(host)], /*tell_controller=*/true);
+  Close(agents_[static_cast<size_t>(host)].get(), /*tell_controller=*/true);
 }
 
 // ---- Time ---------------------------------------------------------------------------------------
@@ -96,13 +101,14 @@ bool SimControl::Poll() {
     keeper_->Keep();
     moved = true;
   }
-  for (SimAgent& agent : agents_) moved |= agent.alive_ && PollAgent(&agent);
+  for (auto& agent : agents_) moved |= agent->alive_ && PollAgent(agent.get());
   return moved;
 }
 
 MonotonicNs SimControl::NextEvent() const {
   MonotonicNs next = alive() ? tick_at_ : kNever;
-  for (const SimAgent& agent : agents_) {
+  for (const auto& each : agents_) {
+    const SimAgent& agent = *each;
     if (!agent.alive_) continue;
     if (agent.stream_ == AgentKey(0)) {
       next = std::min(next, agent.try_at_);
@@ -210,14 +216,13 @@ bool SimControl::Hear(SimAgent* agent) {
 
 void SimControl::Deliver(std::vector<Outgoing> outbox) {
   for (Outgoing& outgoing : outbox) {
-    const auto agent = std::find_if(agents_.begin(), agents_.end(), [&](const SimAgent& each) {
-      return each.stream_ == outgoing.to;
-    });
+    const auto agent = std::find_if(agents_.begin(), agents_.end(),
+                                    [&](const auto& each) { return each->stream_ == outgoing.to; });
     if (agent == agents_.end()) continue;
     if (outgoing.message) {
-      agent->down_.Send(*std::move(outgoing.message), Arrival());
+      (*agent)->down_.Send(*std::move(outgoing.message), Arrival());
     } else {
-      Close(&*agent, /*tell_controller=*/false);
+      Close(agent->get(), /*tell_controller=*/false);
     }
   }
 }

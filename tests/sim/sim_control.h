@@ -103,13 +103,13 @@ class SimControl final : public SimControllerSide {
   // LIFETIME: `clock` outlives it; it outlives the daemons whose links it gave out.
   SimControl(SimClock& clock, uint64_t seed);
 
-  ControllerLink& AddHost(const Position& position, const std::string& endpoint,
+  ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
                           const Clock& clock) override;
   void KillHost(int host) override;
   bool Poll() override;
   MonotonicNs NextEvent() const override;
 
-  const SimAgent& agent(int host) const { return agents_[static_cast<size_t>(host)]; }
+  const SimAgent& agent(int host) const { return *agents_[static_cast<size_t>(host)]; }
 
   // What operators want, now and after each restart.
   void SetObjects(std::shared_ptr<const ObjectSet> objects);
@@ -143,7 +143,7 @@ class SimControl final : public SimControllerSide {
   std::shared_ptr<const ObjectSet> objects_ = std::make_shared<const ObjectSet>();
   std::unique_ptr<SharedCoordinator> coordinator_;
   std::unique_ptr<StrategyKeeper> keeper_;
-  std::deque<SimAgent> agents_;
+  std::vector<std::unique_ptr<SimAgent>> agents_;  // by host
   uint64_t last_key_ = 0;
   MonotonicNs tick_at_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_job.h"
 
 #include <algorithm>
+#include <array>
 
 namespace mccs {
 
@@ -74,6 +75,22 @@ bool SimJob::Begin(uint32_t init_timeout_ms) {
 bool SimJob::Formed() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& m) {
     return m.rank->answered && m.rank->status.error == wire::ErrorClass::kNone;
+  });
+}
+
+bool SimJob::BuffersAnswered() const {
+  return std::ranges::all_of(members_, [](const Member& m) {
+    return m.tenant->HasAnswerFor(reinterpret_cast<const std::byte*>(m.input.data())) &&
+           m.tenant->HasAnswerFor(reinterpret_cast<const std::byte*>(m.output.data()));
+  });
+}
+
+bool SimJob::BufferRefused() const {
+  return std::ranges::any_of(members_, [](const Member& m) {
+    return std::ranges::any_of(std::array{m.input.data(), m.output.data()}, [&](const float* at) {
+      const auto* memory = reinterpret_cast<const std::byte*>(at);
+      return m.tenant->HasAnswerFor(memory) && m.tenant->BufferAt(memory) == 0;
+    });
   });
 }
 

@@ -28,6 +28,9 @@ class SimJob {
   // The same in two steps: asks for it, and says whether it stands.
   bool Begin(uint32_t init_timeout_ms = 0);
   bool Formed() const;
+  // What the daemons have said of its buffers: all of them something, or no to some.
+  bool BuffersAnswered() const;
+  bool BufferRefused() const;
   bool Ended() const;  // every rank's Destroy or Abort was answered
   int ranks() const { return static_cast<int>(members_.size()); }
   SimRank& rank(int r) { return *members_[static_cast<size_t>(r)].rank; }

@@ -118,6 +118,7 @@ class SimTenant {
   // Registers `bytes` bytes at `memory`; the id once answered (0: not yet, or refused).
   void Register(std::byte* memory, uint64_t bytes);
   uint32_t BufferAt(const std::byte* memory) const;
+  bool HasAnswerFor(const std::byte* memory) const { return buffers_.contains(memory); }
 
   // Takes it back; true of HasBack once that was answered.
   void TakeBack(const std::byte* memory);

@@ -42,39 +42,49 @@ std::string SimAddress(int host, int nic) { return absl::StrCat("10.0.", nic, ".
 
 SimHost::SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
                  SimControllerSide* controller)
-    : address_(SimAddress(index)),
+    : options_(options),
+      index_(index),
+      network_(network),
+      controller_side_(controller),
+      address_(SimAddress(index)),
       clock_(clock, OffsetOf(options, index)),
       random_(options.seed * 1000 + static_cast<uint64_t>(index)) {
   for (int nic = 1; nic < options.nics; ++nic) {
     network.AddAddress(address_, SimAddress(index, nic));
   }
+  Start();
+}
+
+void SimHost::Start() {
+  MCCS_CHECK(!alive());
   auto importer = std::make_unique<LocalImporter>();
   importer_ = importer.get();
-  device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer));
-  const auto at = static_cast<size_t>(index);
+  devices_.push_back(
+      std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer)));
+  const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
-                          .rack = at < options.racks.size() ? options.racks[at] : "",
-                          .host = absl::StrCat("h", index)};
-  ControllerLink& link =
-      controller == nullptr
-          ? controller_
-          : controller->AddHost(position, ToString(Endpoint{address_, kPort}), clock_);
+                          .rack = at < options_.racks.size() ? options_.racks[at] : "",
+                          .host = absl::StrCat("h", index_)};
+  ControllerLink& link = controller_side_ == nullptr
+                             ? controller_
+                             : controller_side_->AddHost(
+                                   index_, position, ToString(Endpoint{address_, kPort}), clock_);
   auto daemon = Daemon::Make({.clock = &clock_,
                               .random = &random_,
                               .log = &log_,
-                              .network = &network.HostNetwork(address_),
+                              .network = &network_.HostNetwork(address_),
                               .transport = &transport_,
-                              .device = device_.get(),
+                              .device = devices_.back().get(),
                               .controller = &link},
                              {.position = position,
-                              .listen = {options.nics == 1 ? address_ : "0.0.0.0", kPort},
+                              .listen = {options_.nics == 1 ? address_ : "0.0.0.0", kPort},
                               .advertise = {.host = address_, .port = 0},
-                              .channels = options.channels,
-                              .lanes = options.lanes,
-                              .skew = options.skew,
-                              .algorithms = options.algorithms,
-                              .buffers = options.buffers,
-                              .markings = options.markings});
+                              .channels = options_.channels,
+                              .lanes = options_.lanes,
+                              .skew = options_.skew,
+                              .algorithms = options_.algorithms,
+                              .buffers = options_.buffers,
+                              .markings = options_.markings});
   MCCS_CHECK(daemon.ok());
   daemon_ = std::move(*daemon);
   auto door = std::make_unique<SimDoor>();
@@ -105,6 +115,8 @@ void SimWorld::Kill(int host) {
   this->host(host).Kill(network_);
   if (controller_ != nullptr) controller_->KillHost(host);
 }
+
+void SimWorld::Restart(int host) { this->host(host).Start(); }
 
 bool SimWorld::CutLane(const std::string& local) {
   const absl::StatusOr<Endpoint> end = ParseEndpoint(local);

@@ -31,9 +31,9 @@ namespace mccs {
 class SimControllerSide {
  public:
   virtual ~SimControllerSide() = default;
-  // The link of the next host's daemon, which others reach at `endpoint` and which goes by `clock`.
-  // LIFETIME: this one's; `clock` outlives it.
-  virtual ControllerLink& AddHost(const Position& position, const std::string& endpoint,
+  // The link of a daemon that starts on `host`, the next one or one that was killed; others reach
+  // it at `endpoint`, and it goes by `clock`. LIFETIME: until KillHost; `clock` outlives it.
+  virtual ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,
                                   const Clock& clock) = 0;
   // That daemon is no more.
   virtual void KillHost(int host) = 0;
@@ -123,6 +123,7 @@ Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int c
 
 class SimHost {
  public:
+  // LIFETIME: all outlive it.
   SimHost(const SimWorldOptions& options, int index, SimClock& clock, SimNetwork& network,
           SimControllerSide* controller);
 
@@ -138,16 +139,23 @@ class SimHost {
   MonotonicNs NextDeadline();
   // The daemon dies, as by SIGKILL; its streams end.
   void Kill(SimNetwork& network);
+  // Another daemon starts, which knows nothing of the one before. REQUIRES: not alive.
+  void Start();
 
  private:
+  const SimWorldOptions& options_;
+  const int index_;
+  SimNetwork& network_;
+  SimControllerSide* const controller_side_;  // null: controller_ is
   const std::string address_;
   const OffsetClock clock_;
   SeededRandom random_;
   SimLog log_;
   StreamTransport transport_;
   SimController controller_;
-  LocalImporter* importer_ = nullptr;  // owned by device_
-  std::unique_ptr<CpuDevice> device_;
+  LocalImporter* importer_ = nullptr;  // owned by the device
+  // One for each daemon: processes of the earlier ones still hold their importers.
+  std::vector<std::unique_ptr<CpuDevice>> devices_;
   SimDoor* door_ = nullptr;  // owned by daemon_
   std::unique_ptr<Daemon> daemon_;
 };
@@ -162,8 +170,9 @@ class SimWorld {
   // Breaks the lane that leaves from "address:port", as reports have it. False where none does: it
   // is broken already.
   bool CutLane(const std::string& local);
-  // The daemon of a host dies, as by SIGKILL.
+  // The daemon of a host dies, as by SIGKILL; and another one starts there.
   void Kill(int host);
+  void Restart(int host);
   // A process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
                        const std::string& cgroup = "");

@@ -1,0 +1,236 @@
+#include "tests/sim/random_operator.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/guarantee_limits.h"
+#include "controller/objects/change.h"
+#include "controller/objects/drain_spec.h"
+#include "controller/objects/read_objects.h"
+
+namespace mccs {
+namespace {
+
+constexpr const char* kLinks[] = {"leaf0-spine0", "leaf0-spine1", "leaf1-spine0", "leaf1-spine1"};
+
+std::string Document(const char* kind, const std::string& name, const std::string& spec) {
+  return absl::StrCat("---\napiVersion: mccs/v1\nkind: ", kind, "\nmetadata: {name: ", name,
+                      "}\nspec:\n", spec);
+}
+
+std::string SomeLinks(std::mt19937_64& random) {
+  std::vector<std::string> links(std::begin(kLinks), std::end(kLinks));
+  std::shuffle(links.begin(), links.end(), random);
+  links.resize(1 + random() % 2);
+  return absl::StrJoin(links, ", ");
+}
+
+std::string TenantName(uint64_t tenant) { return absl::StrCat("t", tenant); }
+std::string SomeTenantName(std::mt19937_64& random) {
+  return TenantName(random() % kRandomTenants);
+}
+
+RandomEvent EventOf(const std::string& policy) {
+  static const std::map<std::string, RandomEvent> events = {
+      {"locality_ring", RandomEvent::kLocalityRing}, {"rank_order", RandomEvent::kRankOrder},
+      {"fair_flow", RandomEvent::kFairFlow},         {"priority_flow", RandomEvent::kPriorityFlow},
+      {"time_windows", RandomEvent::kTimeWindows},   {"shares", RandomEvent::kShares},
+      {"algorithm", RandomEvent::kAlgorithm}};
+  return events.at(policy);
+}
+
+}  // namespace
+
+std::string RandomTenantCalled(uint64_t tenant) { return absl::StrCat("uid ", 1000 + tenant); }
+
+std::string RandomOperator::Act(const std::vector<CommId>& communicators, std::mt19937_64& random) {
+  if (random() % 12 == 0) return Undrain(random);
+  std::string text;
+  if (!std::exchange(has_begun_, true)) text = Beginning();
+  for (uint64_t i = 0; i < 1 + random() % 2; ++i) text += SomeDocument(communicators, random);
+  return Apply(text);
+}
+
+// As the catalog does it.
+std::string RandomOperator::Apply(const std::string& text) {
+  auto read = ReadObjects({{"random.yaml", text}});
+  if (!read.ok()) return std::string(read.status().message());
+  auto plan = PlanApply(control_.objects(), *std::move(read));
+  if (!plan.ok() || !Keep(plan->next)) {
+    const bool refused = plan.ok() ||
+                         plan.status().code() == absl::StatusCode::kFailedPrecondition ||
+                         plan.status().code() == absl::StatusCode::kInvalidArgument;
+    if (!refused) return plan.status().ToString();
+    counts_.Add(RandomEvent::kRequestRefused);
+    // A cluster without its fabric would only be half tested.
+    has_begun_ = !control_.objects().OfKind(ObjectKind::kTopology).empty();
+    return "";
+  }
+  for (const ObjectChange& change : plan->changes) {
+    if (change.kind != ChangeKind::kUnchanged) Count(*control_.objects().Find(change.key));
+  }
+  return "";
+}
+
+bool RandomOperator::Keep(ObjectSet next) {
+  if (!CheckGuaranteesAgainstNics(control_.objects(), next).ok()) return false;
+  ForgetOrigins(&next);
+  control_.SetObjects(std::make_shared<const ObjectSet>(std::move(next)));
+  return true;
+}
+
+std::string RandomOperator::Undrain(std::mt19937_64& random) {
+  const auto drains = control_.objects().OfKind(ObjectKind::kDrain);
+  if (drains.empty()) return "";
+  auto plan = PlanDelete(control_.objects(), {drains[random() % drains.size()]->key});
+  if (!plan.ok() || !Keep(plan->next)) return "an undrain is refused";
+  counts_.Add(RandomEvent::kUndrained);
+  return "";
+}
+
+void RandomOperator::Count(const Object& object) {
+  switch (object.key.kind) {
+    case ObjectKind::kTenant: {
+      const TenantSpec& tenant = TenantOf(object);
+      has_set_quotas_ |=
+          tenant.max_communicators.has_value() || tenant.max_memory_bytes.has_value();
+      counts_.Add(RandomEvent::kTenantChanged);
+      break;
+    }
+    case ObjectKind::kPolicy:
+      counts_.Add(EventOf(PolicyOf(object).policy));
+      break;
+    case ObjectKind::kDrain:
+      counts_.Add(RandomEvent::kDrained);
+      break;
+    case ObjectKind::kTopology:
+      break;
+  }
+}
+
+// ---- Documents ----------------------------------------------------------------------------------
+
+std::string RandomOperator::SomeDocument(const std::vector<CommId>& communicators,
+                                         std::mt19937_64& random) {
+  const uint64_t kind = random() % 12;
+  if (kind < 8) return SomePolicy(communicators, random);
+  if (kind < 11) return SomeTenant(random);
+  return SomeDrain(random);
+}
+
+std::string RandomOperator::Beginning() const {
+  std::string text = Topology();
+  for (uint64_t t = 0; t < kRandomTenants; ++t) {
+    text += Document("Tenant", TenantName(t), absl::StrCat("  who: {uids: [", 1000 + t, "]}\n"));
+  }
+  return text;
+}
+
+// Two leaves and two spines, which the operator routes by source port.
+std::string RandomOperator::Topology() const {
+  std::string spec =
+      "  racks: [{name: \"r[0-2]\"}]\n  switches: [{name: \"leaf[0-1],spine[0-1]\"}]\n  hosts:\n";
+  for (size_t h = 0; h < racks_.size(); ++h) {
+    absl::StrAppend(&spec, "    - {name: h", h, ", rack: ", racks_[h],
+                    ", gpus: 8, nics: [{name: nic0, switch: leaf", h % 2,
+                    ", capacity: 1Gbps, address: ", addresses_[h], "}]}\n");
+  }
+  absl::StrAppend(&spec,
+                  "  links: [{between: [\"leaf[0-1]\", \"spine[0-1]\"], capacity: 1Gbps}]\n"
+                  "  source_ports:\n    mapping: rules\n    candidates: 61000-64999\n    rules:\n"
+                  "      - {ports: 61000-62999, via: spine0}\n"
+                  "      - {ports: 63000-64999, via: spine1}\n");
+  return Document("Topology", "t", spec);
+}
+
+// Its cap may be below its guarantee, and this more than a NIC carries.
+std::string RandomOperator::SomeTenant(std::mt19937_64& random) {
+  const uint64_t tenant = random() % kRandomTenants;
+  std::string spec =
+      absl::StrCat("  who: {uids: [", 1000 + tenant, "]}\n  weight: ", 1 + random() % 4,
+                   "\n  priority: ", random() % 8, "\n");
+  if (random() % 3 == 0)
+    absl::StrAppend(&spec, "  guarantee: ", 10 + random() % 200 * (1 + random() % 8), "Mbps\n");
+  if (random() % 3 == 0) absl::StrAppend(&spec, "  cap: ", 100 + random() % 900, "Mbps\n");
+  std::vector<std::string> quotas;
+  if (random() % 2 == 0) quotas.push_back(absl::StrCat("communicators: ", 1 + random() % 2));
+  if (random() % 4 == 0) quotas.push_back(absl::StrCat("memory: ", 2 + random() % 6, "MiB"));
+  if (random() % 3 == 0) quotas.push_back(absl::StrCat("operations: ", 1 + random() % 2));
+  if (!quotas.empty()) absl::StrAppend(&spec, "  quotas: {", absl::StrJoin(quotas, ", "), "}\n");
+  return Document("Tenant", TenantName(tenant), spec);
+}
+
+// There may be one for the same already, and its tenants may be unknown.
+std::string RandomOperator::SomePolicy(const std::vector<CommId>& communicators,
+                                       std::mt19937_64& random) const {
+  std::string spec = SomePolicySpec(random);
+  std::vector<std::string> whom;
+  const uint64_t level = random() % 3;
+  if (level == 1) whom.push_back(absl::StrCat("tenants: [", SomeTenantName(random), "]"));
+  if (level == 2 && !communicators.empty()) {
+    const CommId id = communicators[random() % communicators.size()];
+    whom.push_back(absl::StrCat("communicators: ['", FormatCommId(id), "']"));
+  }
+  const bool chooses_algorithms = spec.find("policy: algorithm") != std::string::npos;
+  if (chooses_algorithms) {
+    whom.push_back(absl::StrCat("sizes: {below: ", 1 + random() % 65536, "}"));
+  }
+  if (!whom.empty()) absl::StrAppend(&spec, "  for: {", absl::StrJoin(whom, ", "), "}\n");
+  // Mostly the name of the one for the same, which it replaces.
+  const std::string name = random() % 20 == 0 ? "other"
+                                              : absl::StrCat(chooses_algorithms ? "sizes" : "rings",
+                                                             level, whom.empty() ? "" : "-some");
+  return Document("Policy", name, spec);
+}
+
+std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
+  const char* const algorithms[] = {"ring", "tree", "direct"};
+  switch (random() % 8) {
+    case 0:
+      return random() % 2 == 0 ? "  policy: fair_flow\n"
+                               : absl::StrCat("  policy: fair_flow\n  parameters: {avoid_links: [",
+                                              SomeLinks(random), "]}\n");
+    case 1:
+      return absl::StrCat("  policy: rank_order\n  parameters: {port_seed: ", random() % 100,
+                          "}\n");
+    case 2:
+      return absl::StrCat("  policy: priority_flow\n  parameters: {favoured: [",
+                          SomeTenantName(random), "], reserved_links: [", SomeLinks(random),
+                          "]}\n");
+    case 3:
+      return absl::StrCat("  policy: time_windows\n  parameters: {favoured: [",
+                          SomeTenantName(random), "]}\n");
+    case 4:
+      return "  policy: shares\n";
+    case 5:
+      return absl::StrCat(
+          "  policy: algorithm\n  parameters: {algorithm: ", algorithms[random() % 3], "}\n");
+    default:
+      break;
+  }
+  std::vector<std::string> order;
+  for (size_t h = 0; h < racks_.size(); ++h) order.push_back(absl::StrCat("h", h));
+  std::shuffle(order.begin(), order.end(), random);
+  order.resize(random() % (order.size() + 1));
+  const uint64_t first = 20'000 + 100 * (random() % 400);
+  return absl::StrCat("  policy: locality_ring\n  parameters: {order: [",
+                      absl::StrJoin(order, ", "), "], source_ports: {first: ", first,
+                      ", last: ", first + 99, "}}\n");
+}
+
+std::string RandomOperator::SomeDrain(std::mt19937_64& random) const {
+  DrainSpec drain;
+  if (random() % 2 == 0) {
+    drain.host = absl::StrCat("h", random() % racks_.size());
+  } else {
+    drain.link = kLinks[random() % std::size(kLinks)];
+  }
+  return Document("Drain", DrainName(drain),
+                  drain.host.empty() ? absl::StrCat("  link: ", drain.link, "\n")
+                                     : absl::StrCat("  host: ", drain.host, "\n"));
+}
+
+}  // namespace mccs
