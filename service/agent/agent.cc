@@ -200,7 +200,7 @@ void Agent::Impl::TalkOnce() {
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
-    table_.ForgetEnded();
+    table_.ForgetRegistration();
     table_.ForgetQuestions();
     has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
     stopping = stopping_;

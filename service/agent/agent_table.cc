@@ -138,12 +138,19 @@ void AgentTable::Ended(CommId id, const std::string& why) {
 }
 
 void AgentTable::ForgetEnded() {
-  std::erase_if(entries_, [](const auto& entry) { return entry.second.ended.has_value(); });
+  std::erase_if(entries_, [](const auto& entry) {
+    return entry.second.ended.has_value() && !entry.second.registered;
+  });
+}
+
+void AgentTable::ForgetRegistration() {
+  for (auto& [id, entry] : entries_) entry.registered = false;
+  ForgetEnded();
 }
 
 std::vector<agent::Announce> AgentTable::Registration() {
   std::vector<agent::Announce> led;
-  ForgetEnded();
+  ForgetRegistration();
   for (auto& [id, entry] : entries_) {
     entry.report_unsaid = entry.report.has_value();
     // One that waits for its first proposal is announced by itself, so that it is answered.
@@ -152,6 +159,7 @@ std::vector<agent::Announce> AgentTable::Registration() {
       continue;
     }
     entry.announce_unsaid = false;
+    entry.registered = true;
     entry.announce->set_running(true);
     entry.announce->set_newest_epoch(entry.newest.value());
     led.push_back(*entry.announce);

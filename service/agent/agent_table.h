@@ -31,8 +31,11 @@ class AgentTable {
   void Report(const CommunicatorStats& stats);
   // The last word about a communicator.
   void Ended(CommId id, const std::string& why);
-  // There is nobody to tell of what ended.
+  // There is nobody to tell of what ended, but for what the stream's registration has named: the
+  // controller may take that for running, and hears of it once it has accepted us.
   void ForgetEnded();
+  // The stream is no more: nobody is left to tell of anything that ended.
+  void ForgetRegistration();
 
   // All communicators that this host leads and that were announced, for a new stream. From here on
   // TakeUnsaid gives all reports again.
@@ -84,6 +87,7 @@ class AgentTable {
   struct Entry {
     std::optional<agent::Announce> announce;  // this host leads
     bool announce_unsaid = false;
+    bool registered = false;  // named in the registration of the stream that there is
     std::optional<agent::Report> report;
     bool report_unsaid = false;
     std::optional<std::string> ended;

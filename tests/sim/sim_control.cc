@@ -168,7 +168,7 @@ void SimControl::Close(SimAgent* agent, bool tell_controller) {
   agent->connected_ = false;
   agent->up_.Clear();
   agent->down_.Clear();
-  agent->table_.ForgetEnded();
+  agent->table_.ForgetRegistration();
   agent->try_at_ = clock_.Now() + kRetryNs;
   if (!tell_controller || !alive()) return;
   Deliver(coordinator_->With([&](Coordinator& c) {

@@ -128,6 +128,31 @@ TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
   EXPECT_TRUE(table.Registration().empty());
 }
 
+// The controller reads the registration later, and takes what it names for running.
+TEST(AgentTable, WhatEndsBehindItsRegistrationIsToldOnceTheControllerListens) {
+  AgentTable table;
+  table.Announce(Info());
+  table.Report(Stats(1));
+  ASSERT_EQ(table.Registration().size(), 1u);
+  table.Ended(kId, "destroyed");
+  table.ForgetEnded();  // as while nobody has accepted us
+  const auto said = table.TakeUnsaid();
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said.back().ended().why(), "destroyed");
+  EXPECT_TRUE(table.TakeUnsaid().empty());
+}
+
+TEST(AgentTable, WhatEndsBehindARegistrationThatNobodyAcceptsIsForgottenWithItsStream) {
+  AgentTable table;
+  table.Announce(Info());
+  table.Report(Stats(1));
+  ASSERT_EQ(table.Registration().size(), 1u);
+  table.Ended(kId, "destroyed");
+  table.ForgetRegistration();
+  EXPECT_TRUE(table.TakeUnsaid().empty());
+  EXPECT_TRUE(table.Registration().empty());
+}
+
 TEST(AgentTable, ANewStreamHearsOfWhatRunsAndAllReportsAgain) {
   AgentTable table;
   table.Announce(Info());
