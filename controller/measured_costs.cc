@@ -32,6 +32,13 @@ bool IsFar(double one, double other) {
   return one >= kFarApart * other || other >= kFarApart * one;
 }
 
+// Of hosts that have a figure; nothing where they are fewer than half of all.
+std::optional<double> MedianOf(std::vector<double> values, size_t hosts, double least,
+                               double most) {
+  if (values.empty() || 2 * values.size() < hosts) return std::nullopt;
+  return std::clamp(Median(std::move(values)), least, most);
+}
+
 // Of a short slice, with both ends' work.
 double OneWayUs(const CostParameters& costs) {
   return std::max(costs.hop_us + 2 * costs.slice_us, kLeastUs);
@@ -63,9 +70,9 @@ bool IsValid(const CostParameters& costs) {
 
 }  // namespace
 
-MeasuredNetwork MeasuredOf(const CommunicatorRecord& communicator) {
+MeasuredFigures MeasuredOf(const CommunicatorRecord& communicator) {
   const strategy::Strategy& strategy = communicator.InForce();
-  std::vector<double> one_way_us, bytes_per_us;  // by host
+  std::vector<double> one_way_us, sent, passed;  // by host
   for (const auto& [host, report] : communicator.reports) {
     if (report.epoch() != strategy.epoch()) continue;
     std::vector<double> of_lanes;
@@ -76,17 +83,17 @@ MeasuredNetwork MeasuredOf(const CommunicatorRecord& communicator) {
     }
     if (!of_lanes.empty()) one_way_us.push_back(Median(std::move(of_lanes)));
     if (report.sent_bps() > 0)
-      bytes_per_us.push_back(static_cast<double>(report.sent_bps()) / kBpsPerBytePerUs);
+      sent.push_back(static_cast<double>(report.sent_bps()) / kBpsPerBytePerUs);
+    if (report.pass_bps() > 0)
+      passed.push_back(static_cast<double>(report.pass_bps()) / kBpsPerBytePerUs);
   }
   const auto hosts = static_cast<size_t>(communicator.announced.hosts_size());
-  MeasuredNetwork measured;
-  if (!one_way_us.empty() && 2 * one_way_us.size() >= hosts)
-    measured.one_way_us = std::clamp(Median(std::move(one_way_us)), kLeastUs, kMostUs);
-  if (!bytes_per_us.empty() && 2 * bytes_per_us.size() >= hosts) {
-    measured.host_bytes_per_us =
-        std::clamp(Median(std::move(bytes_per_us)), kLeastBytesPerUs, kMostBytesPerUs);
-  }
-  return measured;
+  const auto rate = [hosts](std::vector<double> values) {
+    return MedianOf(std::move(values), hosts, kLeastBytesPerUs, kMostBytesPerUs);
+  };
+  return {.one_way_us = MedianOf(std::move(one_way_us), hosts, kLeastUs, kMostUs),
+          .host_bytes_per_us = rate(std::move(sent)),
+          .local_bytes_per_us = rate(std::move(passed))};
 }
 
 CostParameters CostsOf(const strategy::AlgorithmChoice& choice) {
@@ -98,7 +105,7 @@ CostParameters OwnCostsOf(const strategy::AlgorithmChoice& choice) {
 }
 
 std::optional<CostParameters> Calibrate(const CostParameters& in_force, const CostParameters& own,
-                                        const MeasuredNetwork& measured) {
+                                        const MeasuredFigures& measured) {
   if (!IsValid(in_force) || !IsValid(own)) return std::nullopt;
   CostParameters costs = in_force;
   if (measured.one_way_us)
@@ -108,13 +115,15 @@ std::optional<CostParameters> Calibrate(const CostParameters& in_force, const Co
     costs.lane_bytes_per_us =
         *measured.host_bytes_per_us / own.host_bytes_per_us * own.lane_bytes_per_us;
   }
+  if (measured.local_bytes_per_us) costs.local_bytes_per_us = *measured.local_bytes_per_us;
   if (!IsValid(costs)) return std::nullopt;
   return costs;
 }
 
 bool FarApart(const CostParameters& one, const CostParameters& other) {
   return IsFar(OneWayUs(one), OneWayUs(other)) ||
-         IsFar(one.host_bytes_per_us, other.host_bytes_per_us);
+         IsFar(one.host_bytes_per_us, other.host_bytes_per_us) ||
+         IsFar(one.local_bytes_per_us, other.local_bytes_per_us);
 }
 
 void PutCosts(const CostParameters& costs, strategy::Strategy* strategy) {
@@ -132,7 +141,9 @@ void PutCosts(const CostParameters& costs, strategy::Strategy* strategy) {
 std::string CostsText(const CostParameters& costs) {
   return absl::StrCat("a hop ", costs.hop_us, " us, a host ",
                       FormatBitRate(costs.host_bytes_per_us * kBpsPerBytePerUs), ", a lane ",
-                      FormatBitRate(costs.lane_bytes_per_us * kBpsPerBytePerUs));
+                      FormatBitRate(costs.lane_bytes_per_us * kBpsPerBytePerUs),
+                      ", passes over memory ",
+                      FormatBitRate(costs.local_bytes_per_us * kBpsPerBytePerUs));
 }
 
 }  // namespace mccs

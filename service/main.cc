@@ -101,7 +101,8 @@ absl::Status Serve(const Config& config, Log& log) {
   SystemRandom random;
   SocketNetwork network(*reactor);
   StreamTransport transport;
-  CpuDevice device({.workers = WorkersFor(config)}, std::make_unique<EmulationImporter>());
+  CpuDevice device({.workers = WorkersFor(config), .clock = &clock},
+                   std::make_unique<EmulationImporter>());
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));

@@ -72,6 +72,7 @@ agent::Report ToMessage(const CommunicatorStats& stats) {
   message.set_change_trouble(stats.change_trouble);
   message.set_refused_epoch(stats.refused_epoch.value());
   message.set_sent_bps(stats.sent_bps);
+  message.set_pass_bps(stats.pass_bps);
   for (const CommunicatorStats::Lane& lane : stats.lanes) {
     agent::Lane* out = message.add_lanes();
     out->set_channel(lane.channel.value());

@@ -76,6 +76,7 @@ struct CommunicatorStats {
   uint64_t captured_groups = 0;  // of CUDA graphs that live, on the rank that has most
   std::vector<Lane> lanes;       // out of this host
   uint64_t sent_bps = 0;         // the highest of late, over those for collectives; 0: not known
+  uint64_t pass_bps = 0;         // of the host's passes over its memory, of late; 0: not known
   std::string state;             // "active", "failed: …"
   std::string held_up;           // who waits for whom; empty: operations get on
   std::string change_trouble;    // why the last proposal did not come into force

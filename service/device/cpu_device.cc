@@ -9,19 +9,11 @@
 
 namespace mccs {
 
-namespace {
-
-size_t BytesMoved(const MemOp& op) {
-  return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
-}
-
-}  // namespace
-
 CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer)
-    : options_(options), importer_(std::move(importer)) {
+    : options_(options), importer_(std::move(importer)), meter_(options.clock) {
   finished_inline_.reserve(options_.max_in_flight);
   if (options_.workers > 0) {
-    pool_ = std::make_unique<WorkerPool>(options_.workers, options_.max_in_flight);
+    pool_ = std::make_unique<WorkerPool>(options_.workers, options_.max_in_flight, &meter_);
   }
 }
 
@@ -47,7 +39,7 @@ bool CpuDevice::Submit(const MemOp& op, MemToken token) {
   if (pool_ != nullptr && BytesMoved(op) >= options_.inline_bytes) {
     pool_->Start(op, token);
   } else {
-    RunMemOp(op);
+    meter_.Run(op);
     finished_inline_.push_back(token);
   }
   return true;

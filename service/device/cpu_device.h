@@ -13,6 +13,7 @@
 
 #include "service/device/device.h"
 #include "service/device/memory_importer.h"
+#include "service/device/pass_meter.h"
 #include "service/device/worker_pool.h"
 
 namespace mccs {
@@ -24,6 +25,8 @@ struct CpuDeviceOptions {
   size_t max_in_flight = 256;
   // Operations that read and write fewer bytes than this together run inside Submit().
   size_t inline_bytes = 256 << 10;
+  // By which passes over memory are measured; null: they are not. LIFETIME: outlives the device.
+  const Clock* clock = nullptr;
 };
 
 // With workers, Poll() runs a queued operation itself when none has finished: call it for as long
@@ -40,11 +43,13 @@ class CpuDevice final : public Device {
   void Discard(std::span<std::byte> bytes) override;
   bool Submit(const MemOp& op, MemToken token) override;
   size_t Poll(std::span<MemToken> finished) override;
+  uint64_t pass_bps() const override { return meter_.rate_bps(); }
   std::string Description() const override;
 
  private:
   const CpuDeviceOptions options_;
   const std::unique_ptr<MemoryImporter> importer_;
+  PassMeter meter_;  // outlives the pool
   size_t in_flight_ = 0;
   std::vector<MemToken> finished_inline_;  // not yet returned by Poll()
   std::unique_ptr<WorkerPool> pool_;       // null: no workers

@@ -82,6 +82,10 @@ class Device {
   // finished operation wrote is visible to the caller.
   virtual size_t Poll(std::span<MemToken> finished) = 0;
 
+  // Bits that it reads and writes in a second, on the average of its large MemOps of late; 0: not
+  // known.
+  virtual uint64_t pass_bps() const { return 0; }
+
   // For logs: "host memory, AVX3_SPR, 2 workers".
   virtual std::string Description() const = 0;
 };

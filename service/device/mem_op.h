@@ -48,6 +48,11 @@ struct MemOp {
   bool stream = false;
 };
 
+// Read and written.
+inline size_t BytesMoved(const MemOp& op) {
+  return op.elements * SizeOf(op.type) * (op.sources.size() + op.destinations.size());
+}
+
 inline constexpr size_t kMaxMemOpSources = 130;  // 128 local ranks and two receive slots
 
 // Names a submitted MemOp to its submitter.

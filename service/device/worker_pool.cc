@@ -17,7 +17,8 @@ constexpr int64_t kWakeFromJobs = 2;
 
 }  // namespace
 
-WorkerPool::WorkerPool(int workers, size_t capacity) : jobs_(capacity), done_(capacity) {
+WorkerPool::WorkerPool(int workers, size_t capacity, PassMeter* meter)
+    : meter_(meter), jobs_(capacity), done_(capacity) {
   for (int i = 0; i < workers; ++i) {
     threads_.emplace_back([this] { WorkerLoop(); });
     pthread_setname_np(threads_.back().native_handle(), "mccs-mem-op");
@@ -36,7 +37,7 @@ void WorkerPool::Start(const MemOp& op, MemToken token) {
   if (!jobs_.Push({op, token})) {
     // A worker was stopped while it took the job that lay in the next cell, `capacity` jobs ago.
     queued_.fetch_sub(1);
-    RunMemOp(op);
+    RunByOwner(op);
     MCCS_CHECK(done_.Push(token));
     return;
   }
@@ -55,8 +56,16 @@ size_t WorkerPool::Collect(std::span<MemToken> finished) {
 std::optional<MemToken> WorkerPool::Help() {
   const std::optional<Job> job = Take();
   if (!job) return std::nullopt;
-  RunMemOp(job->op);
+  RunByOwner(job->op);
   return job->token;
+}
+
+void WorkerPool::RunByOwner(const MemOp& op) {
+  if (meter_ != nullptr) {
+    meter_->Run(op);
+  } else {
+    RunMemOp(op);
+  }
 }
 
 void WorkerPool::WorkerLoop() {

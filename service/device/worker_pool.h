@@ -19,14 +19,16 @@
 
 #include "service/device/bounded_queue.h"
 #include "service/device/mem_op.h"
+#include "service/device/pass_meter.h"
 
 namespace mccs {
 
 // THREAD: the owner alone calls; Start, Collect and Help never sleep.
 class WorkerPool {
  public:
-  // `capacity`: jobs started and not yet collected, at most.
-  WorkerPool(int workers, size_t capacity);
+  // `capacity`: jobs started and not yet collected, at most. `meter`: of what the owner runs
+  // itself; null: nobody measures it. LIFETIME: it outlives this.
+  WorkerPool(int workers, size_t capacity, PassMeter* meter = nullptr);
   // Waits for jobs that run; jobs that nobody has begun are dropped.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -48,11 +50,13 @@ class WorkerPool {
     MemToken token;
   };
 
+  void RunByOwner(const MemOp& op);
   void WorkerLoop();
   std::optional<Job> Take();
   std::optional<Job> SpinForJob();
   void Sleep();
 
+  PassMeter* const meter_;
   BoundedQueue<Job> jobs_;
   BoundedQueue<MemToken> done_;
   // Jobs in the queue. Start adds and then reads sleepers_; a worker adds to sleepers_ and then

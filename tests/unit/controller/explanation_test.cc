@@ -154,16 +154,18 @@ TEST_F(ExplanationTest, ARingIsHeldAgainstTheOrderOfRanks) {
 TEST_F(ExplanationTest, CostsAreSaidAndWhereTheyComeFrom) {
   Announce(7, {"h0", "h2"});
   EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
-            "a hop 10 us, a host 16 Gbps, a lane 16 Gbps: the daemons' own");
+            "a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps: the daemons' "
+            "own");
   agent::Announce announce = registry_.communicators().begin()->second.announced;
   CostParameters measured;
   measured.hop_us = 92;
   measured.host_bytes_per_us = measured.lane_bytes_per_us = 12.5;
   PutCosts(measured, announce.mutable_strategy());
   EXPECT_TRUE(registry_.Announce("h0", announce, 0).ok());
-  EXPECT_EQ(WhyOf(Ask(kFirst, ""))["Costs"],
-            "a hop 92 us, a host 100 Mbps, a lane 100 Mbps: measured; the daemons' own: a hop 10 "
-            "us, a host 16 Gbps, a lane 16 Gbps");
+  EXPECT_EQ(
+      WhyOf(Ask(kFirst, ""))["Costs"],
+      "a hop 92 us, a host 100 Mbps, a lane 100 Mbps, passes over memory 64 Gbps: measured; the "
+      "daemons' own: a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps");
 }
 
 TEST_F(ExplanationTest, WhatIsNotKnownIsSaid) {

@@ -39,15 +39,17 @@ TEST_F(MeasuredCosts, AreMediansOverHostsOfTheirLanes) {
   for (int h = 0; h < 3; ++h) {
     for (const int64_t lane : {1, 2, 3}) AddLane(h, (10 * h + lane) * 2 * kNsPerUs);
     ReportOf(h).set_sent_bps(static_cast<uint64_t>(100 * (h + 1)) * kBpsPerBytePerUs);
+    ReportOf(h).set_pass_bps(static_cast<uint64_t>(1000 * (h + 1)) * kBpsPerBytePerUs);
   }
   EXPECT_EQ(MeasuredOf(communicator_).one_way_us, 12);
+  EXPECT_EQ(MeasuredOf(communicator_).local_bytes_per_us, 2000);
   EXPECT_EQ(MeasuredOf(communicator_).host_bytes_per_us, 200);
 }
 
 TEST_F(MeasuredCosts, AreNotKnownFromFewerThanHalfOfTheHosts) {
   AddLane(0, 1000);
   ReportOf(0).set_sent_bps(1'000'000'000);
-  EXPECT_EQ(MeasuredOf(communicator_), MeasuredNetwork());
+  EXPECT_EQ(MeasuredOf(communicator_), MeasuredFigures());
   AddLane(1, 1000);
   ReportOf(1).set_sent_bps(1'000'000'000);
   EXPECT_TRUE(MeasuredOf(communicator_).one_way_us.has_value());
@@ -59,10 +61,10 @@ TEST_F(MeasuredCosts, AreThoseOfTheStrategyInForceAndOfItsLanes) {
     AddLane(h, 1000);
     ReportOf(h).set_epoch(2);
   }
-  EXPECT_EQ(MeasuredOf(communicator_), MeasuredNetwork());
+  EXPECT_EQ(MeasuredOf(communicator_), MeasuredFigures());
   communicator_.reports.clear();
   for (int h = 0; h < 4; ++h) AddLane(h, 1000, /*channel=*/32);  // messages
-  EXPECT_EQ(MeasuredOf(communicator_), MeasuredNetwork());
+  EXPECT_EQ(MeasuredOf(communicator_), MeasuredFigures());
 }
 
 TEST_F(MeasuredCosts, AnExtremeWordOfAHostIsHeldWithinBounds) {
@@ -71,7 +73,7 @@ TEST_F(MeasuredCosts, AnExtremeWordOfAHostIsHeldWithinBounds) {
     AddLane(h, std::numeric_limits<int64_t>::max());
     ReportOf(h).set_sent_bps(std::numeric_limits<uint64_t>::max());
   }
-  const MeasuredNetwork measured = MeasuredOf(communicator_);
+  const MeasuredFigures measured = MeasuredOf(communicator_);
   EXPECT_LE(*measured.one_way_us, 1e7);
   EXPECT_LE(*measured.host_bytes_per_us, 1e6);
   communicator_.reports.clear();
@@ -100,6 +102,18 @@ TEST(Calibrate, ALaneKeepsItsRatioToTheHost) {
   EXPECT_EQ(costs->host_bytes_per_us, 100);
   EXPECT_EQ(costs->lane_bytes_per_us, 25);
   EXPECT_EQ(costs->hop_us, 7) << "what was not measured stays";
+}
+
+TEST(Calibrate, PassesOverMemoryAreAsMeasured) {
+  const CostParameters own;
+  for (const double factor : {0.25, 4.0}) {
+    const auto costs = Calibrate(own, own, {.local_bytes_per_us = factor * own.local_bytes_per_us});
+    ASSERT_TRUE(costs.has_value());
+    EXPECT_EQ(costs->local_bytes_per_us, factor * own.local_bytes_per_us);
+    EXPECT_EQ(costs->hop_us, own.hop_us);
+    EXPECT_EQ(costs->host_bytes_per_us, own.host_bytes_per_us);
+    EXPECT_TRUE(FarApart(*costs, own));
+  }
 }
 
 TEST(Calibrate, WithCostsThatAreNoneThereIsNothing) {
