@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,10 +21,25 @@ std::string FirstLine(const std::string& file) {
   return line;
 }
 
+// SQLite follows symbolic links, so that whoever comes by another one finds the same lock.
+std::string Resolved(const std::string& store) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(store, error);
+  return error ? store : path.string();
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> LockStore(const std::string& store) {
-  const std::string file = absl::StrCat(store, ".lock");
+  // Under another hard link there would be another lock, and another journal.
+  struct stat facts {};
+  if (stat(store.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the store ", store, " has ", facts.st_nlink,
+        " names (hard links), by which controllers would write into it side by side; remove the "
+        "others, or copy it"));
+  }
+  const std::string file = absl::StrCat(Resolved(store), ".lock");
   UniqueFd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!fd.valid()) {
     return absl::ErrnoToStatus(

@@ -9,8 +9,9 @@
 
 namespace mccs {
 
-// Locks `store`.lock, which stays when the lock ends; the lock ends with the descriptor.
-// kAlreadyExists: another process has it; it is named. kPermissionDenied, kNotFound and the like:
+// Locks `store`.lock, beside the file that symbolic links lead to. It stays when the lock ends; the
+// lock ends with the descriptor.
+// kAlreadyExists: another process has it; it is named. kFailedPrecondition: the store has hard links. kPermissionDenied, kNotFound and the like:
 // the file cannot be written.
 absl::StatusOr<UniqueFd> LockStore(const std::string& store);
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -35,6 +36,31 @@ TEST(SqliteStore, ASecondControllerIsToldWhoHasIt) {
       absl::StrCat("the store ", path, " belongs to another mccs-controller (process ", getpid(),
                    "); stop that one, or give this one a store of its own (--store FILE)"));
   first->reset();
+  EXPECT_TRUE(SqliteStore::Open(path).ok());
+}
+
+TEST(SqliteStore, ASecondControllerFindsTheLockBehindALink) {
+  const ScratchFolder folder, elsewhere;
+  const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
+  std::filesystem::create_symlink(path, link);
+  for (const auto& [one, other] : {std::pair(path, link), std::pair(link, path)}) {
+    auto first = SqliteStore::Open(one);
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_THAT(WhyNot(other, absl::StatusCode::kAlreadyExists),
+                HasSubstr("belongs to another mccs-controller (process "));
+  }
+}
+
+TEST(SqliteStore, AStoreWithTwoNamesIsRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db"), other = folder.File("other.db");
+  ASSERT_TRUE(SqliteStore::Open(path).ok());
+  std::filesystem::create_hard_link(path, other);
+  for (const std::string& name : {path, other}) {
+    EXPECT_THAT(WhyNot(name, absl::StatusCode::kFailedPrecondition),
+                HasSubstr(name + " has 2 names (hard links)"));
+  }
+  std::filesystem::remove(other);
   EXPECT_TRUE(SqliteStore::Open(path).ok());
 }
 
