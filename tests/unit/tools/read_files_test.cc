@@ -42,5 +42,24 @@ TEST(ReadFiles, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(ReadFiles({large, large}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(ReadFiles, WhatIsNoUtf8IsNamedWithItsPlace) {
+  const ScratchFolder folder;
+  const std::string file = folder.File("a.yaml");
+  for (const char* good : {"# Z\xC3\xBCrich \xE2\x82\xAC \xF0\x9F\x98\x80", "\xED\x9F\xBF"}) {
+    Write(file, good);
+    EXPECT_TRUE(ReadFiles({file}).ok()) << good;
+  }
+  Write(file, "a: \xC3\xBC\n# Z\xFCrich\n");
+  EXPECT_EQ(ReadFiles({file}).status().message(),
+            file + ":2:4: byte 0xfc is no UTF-8; save the file as UTF-8");
+  for (const char* bad : {"\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+                          "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\x80",
+                          "\xE2\x82"
+                          "a"}) {
+    Write(file, bad);
+    EXPECT_FALSE(ReadFiles({file}).ok()) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace mccs
