@@ -94,9 +94,11 @@ class PlaceWalk {
 
 // A mapping of the file and the keys that somebody asked for.
 struct YamlReader::Mapping {
-  YAML::Node node;   // a map, or null where the mapping is absent
-  std::string path;  // "lanes.", for errors about what is missing
-  std::vector<std::string> known;
+  YAML::Node node;       // a map, or null where the mapping is absent
+  std::string path;      // "lanes.", for errors about what is missing
+  YAML::Mark mark;       // of what it would stand in, where it is absent
+  bool refused = false;  // as a whole, already: nothing in it is missing
+  std::vector<std::string> known = {};
 };
 
 struct YamlReader::Value {
@@ -115,15 +117,23 @@ struct YamlReader::Document {
   std::string name;
   std::vector<std::unique_ptr<Mapping>> mappings;
   std::vector<Error> errors;
+  std::map<int, std::string> subjects;  // by the line on which they begin
 
   // Where `value` stands; where there is none, where `mapping` does.
   static YAML::Mark MarkOf(const Mapping& mapping, const Value& value) {
-    if (value) return value->Mark();
-    return mapping.node.IsMap() ? mapping.node.Mark() : YAML::Mark();
+    return value ? value->Mark() : mapping.mark;
   }
 
   void Add(const YAML::Mark& mark, std::string text) {
     errors.push_back({mark.line + 1, mark.column + 1, std::move(text)});
+  }
+
+  // "name:7:3: Tenant 'a': why".
+  std::string TextOf(const Error& error) const {
+    const auto behind = subjects.upper_bound(error.line);
+    const std::string subject = behind == subjects.begin() ? "" : std::prev(behind)->second;
+    return absl::StrCat(name, ":", error.line, ":", error.column, ": ", subject,
+                        subject.empty() ? "" : ": ", error.text);
   }
 
   void Expected(const YAML::Node& found, std::string_view key, std::string_view wanted) {
@@ -132,8 +142,14 @@ struct YamlReader::Document {
   }
 
   Mapping* NewMapping(const YAML::Node& node, std::string path) {
-    mappings.push_back(std::make_unique<Mapping>(Mapping{node, std::move(path), {}}));
+    return Keep(
+        {.node = node, .path = std::move(path), .mark = node.IsMap() ? node.Mark() : YAML::Mark()});
+  }
+
+  Mapping* Keep(Mapping mapping) {
+    const YAML::Node& node = mapping.node;
     CheckKeys(node);
+    mappings.push_back(std::make_unique<Mapping>(std::move(mapping)));
     return mappings.back().get();
   }
 
@@ -231,7 +247,7 @@ YamlReader::Value YamlReader::Find(std::string_view key) const {
 YamlReader::Value YamlReader::Take(std::string_view key, Need need) {
   mapping_->known.emplace_back(key);
   if (Value value = Find(key)) return value;
-  if (need == Need::kRequired) {
+  if (need == Need::kRequired && !mapping_->refused) {
     Refuse(key, absl::StrCat("the key '", mapping_->path, std::string(key), "' is missing"));
   }
   return Value{};
@@ -275,8 +291,10 @@ void YamlReader::Integer(std::string_view key, Int* out, Need need) {
   Wide number = 0;
   if (!IsPlain(*value) || !absl::SimpleAtoi(value->Scalar(), &number) || number < kLowest ||
       number > kHighest) {
-    return document_->Expected(*value, key,
-                               absl::StrCat("an integer from ", kLowest, " to ", kHighest));
+    const bool any = std::is_signed_v<Int>;
+    return document_->Expected(
+        *value, key,
+        any ? "an integer" : absl::StrCat("an integer from ", kLowest, " to ", kHighest));
   }
   *out = static_cast<Int>(number);
 }
@@ -360,8 +378,12 @@ YamlReader YamlReader::Child(std::string_view key, Need need) {
   if (value && !value->IsMap() && !value->IsNull()) {
     document_->Expected(*value, key, "a mapping");
   }
-  const bool usable = value && value->IsMap();
-  return YamlReader(document_, document_->NewMapping(usable ? *value : YAML::Node(), path));
+  if (value && value->IsMap()) return YamlReader(document_, document_->NewMapping(*value, path));
+  const bool refused = mapping_->refused || (value ? !value->IsNull() : need == Need::kRequired);
+  return YamlReader(document_, document_->Keep({.node = YAML::Node(),
+                                                .path = path,
+                                                .mark = Document::MarkOf(*mapping_, value),
+                                                .refused = refused}));
 }
 
 std::vector<YamlReader> YamlReader::Children(std::string_view key, Need need) {
@@ -421,6 +443,10 @@ int YamlReader::Line(std::string_view key) const {
   return Document::MarkOf(*mapping_, Find(key)).line + 1;
 }
 
+void YamlReader::SetSubject(std::string subject) {
+  document_->subjects[mapping_->mark.line + 1] = std::move(subject);
+}
+
 bool YamlReader::Refused() const { return !document_->errors.empty(); }
 
 absl::Status YamlReader::Finish() {
@@ -430,10 +456,14 @@ absl::Status YamlReader::Finish() {
   std::stable_sort(errors.begin(), errors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
   });
+  // What an alias stands for is read each time.
+  const auto alike = [](const auto& a, const auto& b) {
+    return std::tie(a.line, a.column, a.text) == std::tie(b.line, b.column, b.text);
+  };
+  errors.erase(std::unique(errors.begin(), errors.end(), alike), errors.end());
   std::string text;
   for (size_t i = 0; i < errors.size() && i < kMaxErrors; ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : "\n", document_->name, ":", errors[i].line, ":",
-                    errors[i].column, ": ", errors[i].text);
+    absl::StrAppend(&text, i == 0 ? "" : "\n", document_->TextOf(errors[i]));
   }
   if (errors.size() > kMaxErrors)
     absl::StrAppend(&text, "\n(", errors.size() - kMaxErrors, " more)");

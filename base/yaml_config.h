@@ -105,6 +105,10 @@ class YamlReader {
   // speak of another place of the file.
   int Line(std::string_view key) const;
 
+  // Faults from this mapping's first line on, until another one is given a subject, are told with
+  // it: "Tenant 'a'". Empty: with none.
+  void SetSubject(std::string subject);
+
   // Whether something of the document was found wrong so far; unknown keys are found by Finish().
   bool Refused() const;
 

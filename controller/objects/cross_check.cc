@@ -45,12 +45,19 @@ struct Rule {
   Place place;
 };
 
+// Those that are stored before those that somebody applies, of which the faults are.
+std::vector<const Object*> StoredFirst(std::vector<const Object*> objects) {
+  std::stable_partition(objects.begin(), objects.end(),
+                        [](const Object* object) { return !object->origin.has_value(); });
+  return objects;
+}
+
 class Checker {
  public:
   explicit Checker(const ObjectSet& set)
       : set_(set),
         tenants_(set.NamesOf(ObjectKind::kTenant)),
-        topologies_(set.OfKind(ObjectKind::kTopology)) {}
+        topologies_(StoredFirst(set.OfKind(ObjectKind::kTopology))) {}
 
   std::vector<Fault> Check() {
     CheckTenants();
@@ -68,7 +75,7 @@ class Checker {
 
   void CheckTenants() {
     std::map<std::string, Place> claimed;
-    for (const Object* object : set_.OfKind(ObjectKind::kTenant)) {
+    for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kTenant))) {
       const TenantSpec& tenant = TenantOf(*object);
       if (tenant.guarantee_bps && tenant.cap_bps && *tenant.cap_bps < *tenant.guarantee_bps) {
         Add(*object, "spec.cap", "the cap of ", ExactBitRate(*tenant.cap_bps),
@@ -145,7 +152,7 @@ class Checker {
   // At one level (communicators, tenants, all others) there is one policy for rings, and one
   // algorithm for each call.
   void CheckOnePolicyEach() {
-    for (const Object* object : set_.OfKind(ObjectKind::kPolicy)) {
+    for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kPolicy))) {
       const PolicySpec& policy = PolicyOf(*object);
       for (size_t i = 0; i < policy.tenants.size(); ++i) {
         CheckAlone({object, Item("spec.for.tenants", i)},
@@ -208,7 +215,7 @@ class Checker {
   // A host may be drained that no Topology has: daemons register without one.
   void CheckDrains() {
     std::map<std::string, Place> drained;
-    for (const Object* object : set_.OfKind(ObjectKind::kDrain)) {
+    for (const Object* object : StoredFirst(set_.OfKind(ObjectKind::kDrain))) {
       const DrainSpec& drain = DrainOf(*object);
       const std::string field = drain.host.empty() ? "spec.link" : "spec.host";
       const auto [first, is_first] = drained.emplace(WhatText(drain), Place{object, field});

@@ -224,6 +224,13 @@ PolicySpec ReadPolicySpec(YamlReader yaml) {
   YamlReader subjects = yaml.Child("for");
   spec.tenants = ReadUniqueList(&subjects, "tenants");
   spec.communicators = ReadUniqueList(&subjects, "communicators");
+  for (const char* list : {"tenants", "communicators"}) {
+    if (subjects.Has(list) && spec.tenants.empty() && spec.communicators.empty()) {
+      subjects.Refuse(list, absl::StrCat("'", list,
+                                         "' names nobody, and a Policy that names nobody is for "
+                                         "all others; name somebody, or take the key away"));
+    }
+  }
   CheckIds(spec.communicators, &subjects);
   if (!spec.tenants.empty() && !spec.communicators.empty()) {
     subjects.Refuse("communicators",

@@ -60,6 +60,7 @@ void ReadMetadata(YamlReader metadata, Object* object) {
 
 // Faults stay in the reader.
 std::optional<Object> ReadObject(YamlReader document) {
+  document.SetSubject("");  // and not the last one's
   const std::optional<ObjectKind> kind = ReadKind(&document);
   Object object;
   ReadMetadata(document.Child("metadata", Need::kRequired), &object);
@@ -68,6 +69,7 @@ std::optional<Object> ReadObject(YamlReader document) {
     return std::nullopt;
   }
   object.key.kind = *kind;
+  if (!object.key.name.empty()) document.SetSubject(ToText(object.key));
   switch (*kind) {
     case ObjectKind::kTenant:
       object.spec = ReadTenantSpec(document.Child("spec", Need::kRequired));
@@ -109,6 +111,14 @@ absl::StatusOr<std::vector<Object>> ReadObjects(const std::vector<ObjectFile>& f
     absl::StrAppend(&faults, faults.empty() ? "" : "\n", std::string(read.message()));
   }
   if (!faults.empty()) return absl::InvalidArgumentError(faults);
+  if (objects.empty() && !files.empty()) {
+    std::vector<std::string> names;
+    for (const ObjectFile& file : files) names.push_back(file.name);
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::StrJoin(names, ", "),
+                     ": no object stands there; an object is a document "
+                     "with apiVersion, kind, metadata and spec"));
+  }
   return objects;
 }
 

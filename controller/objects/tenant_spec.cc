@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,8 +12,7 @@
 namespace mccs {
 namespace {
 
-std::vector<uint32_t> ReadUids(YamlReader* who) {
-  const std::vector<std::string> words = ReadUniqueList(who, "uids");
+std::vector<uint32_t> ReadUids(const std::vector<std::string>& words, YamlReader* who) {
   std::vector<uint32_t> uids;
   for (size_t i = 0; i < words.size(); ++i) {
     uint32_t uid = 0;
@@ -26,18 +26,28 @@ std::vector<uint32_t> ReadUids(YamlReader* who) {
   return uids;
 }
 
-void ReadWho(YamlReader who, TenantSpec* spec) {
-  spec->uids = ReadUids(&who);
+bool IsCgroup(const std::string& path) {
+  const auto has = [&](const char* part) {
+    return absl::StrContains(absl::StrCat(path, "/"), part);
+  };
+  return path.starts_with("/") && !has("/../") && !has("/./") && (path == "/" || !has("//"));
+}
+
+// Whether anybody is named, if by a word that is refused.
+bool ReadWho(YamlReader who, TenantSpec* spec) {
+  const std::vector<std::string> uids = ReadUniqueList(&who, "uids");
+  spec->uids = ReadUids(uids, &who);
   spec->sockets = ReadUniqueList(&who, "sockets");
   spec->cgroups = ReadUniqueList(&who, "cgroups");
   for (size_t i = 0; i < spec->cgroups.size(); ++i) {
-    if (!spec->cgroups[i].starts_with("/")) {
+    if (!IsCgroup(spec->cgroups[i])) {
       who.RefuseItem("cgroups", i,
                      absl::StrCat("'", spec->cgroups[i],
-                                  "' is no control group; paths are, from / on, as "
-                                  "/proc/PID/cgroup shows them"));
+                                  "' is no control group; paths are, from / on and without '.' and "
+                                  "'..', as /proc/PID/cgroup shows them"));
     }
   }
+  return !uids.empty() || !spec->sockets.empty() || !spec->cgroups.empty();
 }
 
 // A limit of at least 1 under `key`.
@@ -70,10 +80,8 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 
 TenantSpec ReadTenantSpec(YamlReader yaml) {
   TenantSpec spec;
-  ReadWho(yaml.Child("who", Need::kRequired), &spec);
-  if (yaml.Has("who") && spec.uids.empty() && spec.sockets.empty() && spec.cgroups.empty()) {
-    yaml.Refuse("who", "nobody is named: give uids, sockets or cgroups");
-  }
+  const bool any = ReadWho(yaml.Child("who", Need::kRequired), &spec);
+  if (yaml.Has("who") && !any) yaml.Refuse("who", "nobody is named: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight > 0 && spec.weight <= kHighestWeight)) {
     yaml.Refuse("weight", "'weight' must be above 0, at most 1000000");

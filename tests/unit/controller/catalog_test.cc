@@ -145,7 +145,7 @@ TEST_F(CatalogTest, AStoreThatAnotherReleaseWroteIsRefused) {
   const auto opened = Catalog::Open(&store_, &clock_, log_.get());
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(opened.status().message()),
-              HasSubstr("stored Tenant a:6:3: unknown key 'colour'"));
+              HasSubstr("stored Tenant a:6:3: Tenant 'a': unknown key 'colour'"));
 }
 
 // A model of what should stand: documents by key.

@@ -103,6 +103,16 @@ TEST(CrossCheck, TwoPoliciesForOneTenant) {
       "(a.yaml:15:19) is one already; delete one of them");
 }
 
+TEST(CrossCheck, WhatIsStoredIsThereAlready) {
+  const std::string all = "  policy: shares\n";
+  const ObjectSet stored = After(ObjectSet(), PolicyDocument("z", all));
+  const auto plan = PlanApply(stored, Read(PolicyDocument("a", all)));
+  EXPECT_THAT(
+      std::string(plan.status().message()),
+      HasSubstr("a.yaml:6:3: Policy 'a', spec.for: two policies for all that no other policy "
+                "names: Policy 'z' (stored, version"));
+}
+
 TEST(CrossCheck, TwoAlgorithmsForTheSameCallsOfOneTenant) {
   const std::string small = AlgorithmSpec("tree", "tenants: [a], sizes: {below: 2MiB}");
   EXPECT_EQ(
