@@ -18,6 +18,8 @@ namespace {
 
 constexpr char kLinuxMultipath[] = "linux-multipath";
 
+constexpr uint32_t kFirstPort = 1024;  // Those below are the system's.
+
 struct HashField {
   const char* name;
   uint32_t bit;
@@ -37,10 +39,10 @@ void ReadRange(YamlReader& entry, std::string_view key, Need need, SourcePortRan
   uint32_t first = 0, last = 0;
   const bool numbers = absl::SimpleAtoi(text.substr(0, dash), &first) &&
                        absl::SimpleAtoi(dash == text.size() ? text : text.substr(dash + 1), &last);
-  if (!numbers || first < 1 || last > 65'535 || first > last) {
+  if (!numbers || first < kFirstPort || last > 65'535 || first > last) {
     return entry.Refuse(key, absl::StrCat("'", text,
                                           "' is no range of ports; write it as 61000-61999, from "
-                                          "1 to 65535, the smaller one first"));
+                                          "1024 to 65535, the smaller one first"));
   }
   *out = {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
 }
@@ -86,7 +88,16 @@ class SourcePortReader {
       entries[problem.rule].Refuse("ports",
                                    absl::StrCat("rule ", problem.rule + 1, " ", problem.why));
     }
-    if (!section_.Has("candidates")) CoverRules();
+    if (!section_.Has("candidates")) return CoverRules();
+    const SourcePortRange& tried = mapping_.candidates;
+    const bool any =
+        std::any_of(mapping_.rules.begin(), mapping_.rules.end(), [&](const auto& rule) {
+          return rule.ports.first <= tried.last && rule.ports.last >= tried.first;
+        });
+    if (!any)
+      section_.Refuse("candidates",
+                      absl::StrCat("no rule holds any of the ports ", tried.first, "-", tried.last,
+                                   ", so that nobody knows their paths"));
   }
 
   // Of ports that no rule holds nobody knows the path.

@@ -27,8 +27,9 @@ class SpecReader {
     ReadSwitches();
     ReadHosts();
     ReadLinks();
+    if (!spec_.Refused()) CheckThatAllHangsTogether();  // Rules are of switches that do.
     topology_.SetSourcePorts(ReadSourcePorts(spec_, topology_));
-    if (!spec_.Refused()) CheckThatAllHangsTogether();
+    if (!spec_.Refused()) CheckHashSeeds();
     return std::move(topology_);
   }
 
@@ -219,6 +220,9 @@ class SpecReader {
                                ": no links join a switch of the one with a switch of the other; "
                                "name some in links"));
     }
+  }
+
+  void CheckHashSeeds() {
     if (topology_.source_ports().kind == SourcePortMapping::Kind::kHash) return;
     for (size_t i = 0; i < switch_entries_.size(); ++i) {
       if (!topology_.switches()[i].hash_seed) continue;

@@ -77,7 +77,7 @@ TEST(SourcePortReader, RulesNameTheArcsIntoASwitch) {
 TEST(SourcePortReader, AHashHasNameSeedAndFields) {
   const auto topology = Parse(
       "    mapping: hash\n"
-      "    candidates: 1000-2000\n"
+      "    candidates: 1024-2000\n"
       "    hash: {name: linux-multipath, seed: 7, fields: [source_port, protocol]}\n",
       ", hash_seed: 8");
   ASSERT_TRUE(topology.ok()) << topology.status();
@@ -85,7 +85,7 @@ TEST(SourcePortReader, AHashHasNameSeedAndFields) {
   EXPECT_EQ(mapping.kind, SourcePortMapping::Kind::kHash);
   EXPECT_EQ(mapping.hash.seed, 7u);
   EXPECT_EQ(mapping.hash.fields, kHashSourcePort | kHashProtocol);
-  EXPECT_EQ(mapping.candidates.first, 1000);
+  EXPECT_EQ(mapping.candidates.first, 1024);
   EXPECT_EQ(topology->switches()[0].hash_seed, 8u);
 
   const auto all = Parse("    mapping: hash\n    hash: {name: linux-multipath, seed: 7}\n");
@@ -97,32 +97,42 @@ TEST(SourcePortReader, WhatIsNoMappingIsRefused) {
   EXPECT_EQ(ErrorOf("    mapping: magic\n"),
             "t.yaml:17:14: 'magic' is no way to map source ports to paths; write rules, hash or "
             "probe");
-  EXPECT_THAT(ErrorOf("    candidates: 1-2\n"),
+  EXPECT_THAT(ErrorOf("    candidates: 2001-2002\n"),
               HasSubstr("'spec.source_ports.mapping' is missing"));
   EXPECT_THAT(ErrorOf("    mapping: probe\n    hash: {name: linux-multipath, seed: 1}\n"),
               HasSubstr("t.yaml:18:11: a hash is of use with `mapping: hash` only"));
   EXPECT_THAT(ErrorOf("    mapping: hash\n"), HasSubstr("'spec.source_ports.hash' is missing"));
   EXPECT_THAT(ErrorOf("    mapping: rules\n"), HasSubstr("'spec.source_ports.rules' is missing"));
-  for (const char* ports : {"61000-60000", "0-5", "1-65536", "a-b", "5-", "-5", "1-2-3"}) {
+  for (const char* ports : {"61000-60000", "1023-2000", "2000-65536", "a-b", "5-", "-5", "1-2-3"}) {
     EXPECT_THAT(ErrorOf(absl::StrCat("    mapping: probe\n    candidates: \"", ports, "\"\n")),
                 HasSubstr("t.yaml:18:17: '" + std::string(ports) + "' is no range of ports"));
   }
 }
 
 TEST(SourcePortReader, RulesThatDoNotHoldTogetherAreRefused) {
-  EXPECT_EQ(ErrorOfRules("      - {ports: 1-5, via: spine7}\n"),
-            "t.yaml:19:27: there is no switch or link 'spine7'; did you mean 'spine0'?");
-  EXPECT_EQ(ErrorOfRules("      - {ports: 1-5, via: spine0, at: x}\n"),
-            "t.yaml:19:39: there is no switch 'x'; name it in switches");
-  EXPECT_EQ(ErrorOfRules("      - {ports: 1-5, via: \"spine[0-1]\"}\n"),
+  EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine7}\n"),
+            "t.yaml:19:33: there is no switch or link 'spine7'; did you mean 'spine0'?");
+  EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: spine0, at: x}\n"),
+            "t.yaml:19:45: there is no switch 'x'; name it in switches");
+  EXPECT_EQ(ErrorOfRules("      - {ports: 2001-2005, via: \"spine[0-1]\"}\n"),
             "t.yaml:19:17: rule 1 leaves open which of leaf0 → spine0 and leaf0 → spine1 the flows "
             "take, which lead equally far; name one of them, or say `at` which switches the rule "
             "holds");
-  EXPECT_EQ(ErrorOfRules("      - {ports: 1-5, via: spine0}\n      - {ports: 5-9, via: spine1}\n"),
-            "t.yaml:20:17: rule 2 shares ports with rule 1, which sends them to leaf0 → spine0 and "
-            "not to leaf0 → spine1; take the common ports away from one of them");
-  EXPECT_THAT(ErrorOfRules("      - {ports: 1-5, via: leaf0}\n"),
+  EXPECT_EQ(
+      ErrorOfRules(
+          "      - {ports: 2001-2005, via: spine0}\n      - {ports: 2005-2009, via: spine1}\n"),
+      "t.yaml:20:17: rule 2 shares ports with rule 1, which sends them to leaf0 → spine0 and "
+      "not to leaf0 → spine1; take the common ports away from one of them");
+  EXPECT_THAT(ErrorOfRules("      - {ports: 2001-2005, via: leaf0}\n"),
               HasSubstr("rule 1 names no switch or link that is one of several equal next hops"));
+}
+
+TEST(SourcePortReader, CandidatesOfWhichNoRuleSpeaksAreRefused) {
+  const std::string rules = "    rules:\n      - {ports: 2001-2005, via: spine0}\n";
+  EXPECT_EQ(
+      ErrorOf("    mapping: rules\n    candidates: 2006-2010\n" + rules),
+      "t.yaml:18:17: no rule holds any of the ports 2006-2010, so that nobody knows their paths");
+  EXPECT_TRUE(Parse("    mapping: rules\n    candidates: 2005-2010\n" + rules).ok());
 }
 
 TEST(SourcePortReader, AHashThatNobodyCanComputeIsRefused) {
