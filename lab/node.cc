@@ -30,8 +30,7 @@ constexpr char kReady[] = "ready";
 int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 absl::Status Lacking(const std::string& what) {
-  return absl::UnimplementedError(
-      absl::StrCat(what, ": ", absl::ErrnoToStatus(errno, "").message()));
+  return absl::UnimplementedError(absl::ErrnoToStatus(errno, what).message());
 }
 
 absl::Status Set(const Sysctl& sysctl) {
