@@ -70,6 +70,9 @@ struct CommunicatorView {
   TenantView owner = {};
   std::string cgroup = {};                   // of its leader's processes; empty: not known
   std::optional<CostParameters> costs = {};  // that its strategy should have; absent: as it has
+  // An earlier controller had it, and not all of its daemons have come back yet: it keeps what it
+  // has, whatever the view lacks.
+  bool away = false;
   // By Registry: of one communicator the same number is the same content, but for its owner.
   // 0: it did not say it.
   uint64_t revision = 0;

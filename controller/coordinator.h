@@ -100,6 +100,8 @@ class Coordinator {
   const WindowKeeper& windows() const { return windows_; }
   // For the store.
   StrategyMemory& strategies() { return strategies_; }
+  // Communicators of an earlier controller of which no daemon has said anything yet.
+  const Remembered& remembered() const { return strategies_.remembered(); }
   // What policies decide from: the registry, communicators that are remembered, and ways that were
   // probed.
   ClusterView View() const;

@@ -55,7 +55,7 @@ void KeptPlan::Learn(const ObjectSet& objects, const ClusterView& view,
   Known known = {.revision = communicator.revision, .ports = ground.taken.PortsOf(communicator)};
   ground.taken.TakeAll(known.ports);
   const Object* policy = PolicyInForce(objects, communicator);
-  if (policy != nullptr && PlacesFlows(PolicyOf(*policy).policy)) {
+  if (!communicator.away && policy != nullptr && PlacesFlows(PolicyOf(*policy).policy)) {
     known.placed = PlaceBy(*policy, {objects, view, ground.fabrics, ground.reservations},
                            communicator, &ground.planner)
                        .ok();

@@ -48,6 +48,7 @@ void KeptView::Renew() {
 CommunicatorView KeptView::Complete(CommId id) const {
   CommunicatorView communicator = registry_.View(id);
   communicator.owner = OwnerOf(communicator, *ground_.objects);
+  communicator.away = strategies_.IsAway(communicator, view_.hosts);
   return communicator;
 }
 

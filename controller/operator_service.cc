@@ -42,16 +42,18 @@ grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const abs
 grpc::ServerUnaryReactor* OperatorService::ListHosts(grpc::CallbackServerContext* context,
                                                      const control::ListHostsRequest* /*request*/,
                                                      control::ListHostsReply* reply) {
-  *reply = coordinator_->With(
-      [](Coordinator& c) { return mccs::ListHosts(c.registry(), c.objects(), c.Now()); });
+  *reply = coordinator_->With([](Coordinator& c) {
+    return mccs::ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
+  });
   return Answer(context, absl::OkStatus());
 }
 
 grpc::ServerUnaryReactor* OperatorService::ListCommunicators(
     grpc::CallbackServerContext* context, const control::ListCommunicatorsRequest* /*request*/,
     control::ListCommunicatorsReply* reply) {
-  *reply = coordinator_->With(
-      [](Coordinator& c) { return mccs::ListCommunicators(c.registry(), c.objects(), c.Now()); });
+  *reply = coordinator_->With([](Coordinator& c) {
+    return mccs::ListCommunicators(c.registry(), c.remembered(), c.objects(), c.Now());
+  });
   return Answer(context, absl::OkStatus());
 }
 
@@ -61,7 +63,11 @@ grpc::ServerUnaryReactor* OperatorService::DescribeCommunicator(
   absl::StatusOr<control::CommunicatorDetail> detail = coordinator_->With([&](Coordinator& c) {
     auto found =
         mccs::DescribeCommunicator(c.registry(), c.objects(), c.rollouts(), request->id(), c.Now());
-    if (found.ok()) found->set_windows(c.windows().Describe(found->summary().id()));
+    if (!found.ok()) {
+      found = ExplainAbsence(found.status(), c.remembered(), request->id());
+    } else {
+      found->set_windows(c.windows().Describe(found->summary().id()));
+    }
     return found;
   });
   if (detail.ok()) *reply = *std::move(detail);
@@ -73,7 +79,11 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
     control::Explanation* reply) {
   const absl::StatusOr<ExplanationGround> ground = coordinator_->With([&](Coordinator& c) {
     auto gathered = GatherExplanation(c.registry(), c.objects(), request->id(), c.Now());
-    if (gathered.ok()) gathered->view.probed = c.probed();
+    if (!gathered.ok()) {
+      gathered = ExplainAbsence(gathered.status(), c.remembered(), request->id());
+    } else {
+      gathered->view.probed = c.probed();
+    }
     return gathered;
   });
   if (ground.ok()) *reply = Explain(*ground, *catalog_->objects());
@@ -193,6 +203,12 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
       reply.add_communicators(FormatCommId(id));
     }
     if (!spec.link.empty()) work_now = GatherWork(c.registry(), c.objects(), c.probed());
+    for (const auto& [id, remembered] : c.remembered()) {
+      const auto& hosts = remembered.hosts;
+      const bool may =
+          spec.host.empty() || std::find(hosts.begin(), hosts.end(), spec.host) != hosts.end();
+      if (may) reply.add_not_back(FormatCommId(id));
+    }
   });
   const control::ListWorkReply shown = ShowWork(std::move(work_now), *objects);
   for (const control::CommunicatorWork& work : shown.communicators()) {

@@ -15,6 +15,7 @@
 namespace mccs {
 namespace {
 
+constexpr char kNotBack[] = "not back: none of its daemons has come since the controller started";
 constexpr size_t kIdDigits = 16;
 constexpr size_t kMaxNamedCandidates = 5;
 
@@ -172,11 +173,25 @@ control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet
   return summary;
 }
 
-control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
-                                  MonotonicNs now) {
+absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& remembered,
+                            const std::string& prefix) {
+  if (!absl::IsNotFound(not_found)) return not_found;
+  for (const auto& [id, communicator] : remembered) {
+    if (!FormatCommId(id).starts_with(prefix)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("communicator ", FormatCommId(id), " is ", kNotBack, "; ask again then"));
+  }
+  return not_found;
+}
+
+control::ListHostsReply ListHosts(const Registry& registry, const Remembered& remembered,
+                                  const ObjectSet& objects, MonotonicNs now) {
   std::map<std::string, int> communicators;
   for (const auto& [id, record] : registry.communicators()) {
     for (const std::string& host : record.announced.hosts()) ++communicators[host];
+  }
+  for (const auto& [id, communicator] : remembered) {
+    for (const std::string& host : communicator.hosts) ++communicators[host];
   }
   std::vector<const HostRecord*> hosts;
   for (const auto& [name, record] : registry.hosts()) hosts.push_back(&record);
@@ -206,6 +221,7 @@ control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& obj
 }
 
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                  const Remembered& remembered,
                                                   const ObjectSet& objects, MonotonicNs now) {
   std::vector<std::pair<CommId, const CommunicatorRecord*>> records;
   for (const auto& [id, record] : registry.communicators()) records.emplace_back(id, &record);
@@ -214,6 +230,16 @@ control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
   control::ListCommunicatorsReply reply;
   for (const auto& [id, record] : records)
     *reply.add_communicators() = Summarize(registry, objects, id, *record, now);
+  for (const auto& [id, communicator] : remembered) {
+    control::CommunicatorSummary* summary = reply.add_communicators();
+    summary->set_id(FormatCommId(id));
+    summary->set_tenant(TenantNameOf(objects, communicator.origin()));
+    summary->set_state(kNotBack);
+    summary->set_hosts(static_cast<int>(communicator.hosts.size()));
+    summary->set_channels(communicator.strategy.channels_size());
+    summary->set_epoch(communicator.strategy.epoch());
+    summary->set_strategy(communicator.strategy.origin());
+  }
   return reply;
 }
 

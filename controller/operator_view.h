@@ -9,6 +9,7 @@
 #include "controller/objects/object_set.h"
 #include "controller/registry.h"
 #include "controller/rollouts.h"
+#include "controller/strategy_memory.h"
 #include "proto/operator.pb.h"
 
 namespace mccs {
@@ -24,12 +25,18 @@ control::CommunicatorSummary Summarize(const Registry& registry, const ObjectSet
                                        CommId id, const CommunicatorRecord& record,
                                        MonotonicNs now);
 
-// Hosts in the order of pod, rack and name.
-control::ListHostsReply ListHosts(const Registry& registry, const ObjectSet& objects,
-                                  MonotonicNs now);
+// `not_found` of FindCommunicator; of a communicator that is remembered alone kFailedPrecondition,
+// which says so.
+absl::Status ExplainAbsence(const absl::Status& not_found, const Remembered& remembered,
+                            const std::string& prefix);
 
-// Communicators from the oldest to the youngest.
+// Hosts in the order of pod, rack and name.
+control::ListHostsReply ListHosts(const Registry& registry, const Remembered& remembered,
+                                  const ObjectSet& objects, MonotonicNs now);
+
+// Communicators from the oldest to the youngest, then those that are remembered alone.
 control::ListCommunicatorsReply ListCommunicators(const Registry& registry,
+                                                  const Remembered& remembered,
                                                   const ObjectSet& objects, MonotonicNs now);
 
 // Errors as FindCommunicator's.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/complete_view.h"
+#include "controller/policy/flow.h"
 #include "controller/policy/strategy_frame.h"
 #include "controller/ring_text.h"
 
@@ -15,6 +16,13 @@ namespace mccs {
 namespace {
 
 std::string NameOf(const Object* policy) { return policy != nullptr ? policy->key.name : ""; }
+
+// Whether some host sends from another NIC, wherever it stands in the ring.
+bool HasOtherNics(const strategy::ChannelStrategy& before, const strategy::ChannelStrategy& after) {
+  return std::any_of(after.ring().begin(), after.ring().end(), [&](int host) {
+    return AddressOfHost(before, host) != AddressOfHost(after, host);
+  });
+}
 
 // What differs, in one line; empty: nothing does.
 std::string Difference(const CommunicatorView& communicator, const strategy::Strategy& before,
@@ -36,10 +44,7 @@ std::string Difference(const CommunicatorView& communicator, const strategy::Str
                            new_ports.end())) {
       ports.push_back(absl::StrCat(c));
     }
-    const auto& old_nics = before.channels(c).addresses();
-    const auto& new_nics = after.channels(c).addresses();
-    if (!std::equal(old_nics.begin(), old_nics.end(), new_nics.begin(), new_nics.end()))
-      nics.push_back(absl::StrCat(c));
+    if (HasOtherNics(before.channels(c), after.channels(c))) nics.push_back(absl::StrCat(c));
   }
   const auto add = [&](const std::vector<std::string>& channels, const char* what) {
     if (channels.empty()) return;

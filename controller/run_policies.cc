@@ -30,7 +30,7 @@ class Run {
       taken_.TakeAll(communicator);
       subjects_.push_back({.communicator = &communicator,
                            .policy = PolicyInForce(objects, communicator),
-                           .fixed = only != nullptr && only != &communicator});
+                           .fixed = only != nullptr ? only != &communicator : communicator.away});
       results_.push_back(communicator.strategy);
     }
   }

@@ -30,7 +30,9 @@ void StrategyMemory::Remember(const std::vector<StoredStrategy>& stored) {
                             .tenant = record.tenant(),
                             .hosts = {record.hosts().begin(), record.hosts().end()},
                             .strategy = record.strategy(),
-                            .cgroup = record.cgroup()};
+                            .cgroup = record.cgroup(),
+                            .away = true};
+    returning_.insert(each.id);
   }
 }
 
@@ -40,12 +42,25 @@ void StrategyMemory::Touch(CommId id) {
 }
 
 void StrategyMemory::ForgetTheUnannounced() {
-  if (remembered_.empty()) return;
+  if (returning_.empty()) return;
   ++revision_;
   remembered_.clear();
+  returning_.clear();
+}
+
+bool StrategyMemory::IsAway(const CommunicatorView& communicator,
+                            const std::vector<HostView>& hosts) const {
+  if (!returning_.contains(communicator.id)) return false;
+  return std::any_of(
+      communicator.hosts.begin(), communicator.hosts.end(), [&](const std::string& name) {
+        return std::none_of(hosts.begin(), hosts.end(),
+                            [&](const HostView& host) { return host.position.host == name; });
+      });
 }
 
 ClusterView StrategyMemory::With(ClusterView view) const {
+  for (CommunicatorView& communicator : view.communicators)
+    communicator.away = IsAway(communicator, view.hosts);
   for (const auto& [id, communicator] : remembered_) view.communicators.push_back(communicator);
   std::sort(view.communicators.begin(), view.communicators.end(),
             [](const CommunicatorView& a, const CommunicatorView& b) { return a.id < b.id; });

@@ -16,6 +16,9 @@
 
 namespace mccs {
 
+// Communicators of an earlier controller.
+using Remembered = std::map<CommId, CommunicatorView>;
+
 struct StrategyChanges {
   std::vector<StoredStrategy> put;
   std::vector<CommId> erase;
@@ -27,13 +30,19 @@ class StrategyMemory {
  public:
   // What the store held. Records that cannot be read are dropped, and erased with the next changes.
   void Remember(const std::vector<StoredStrategy>& stored);
-  // Of the remembered communicators only those that a daemon has announced since then stay.
+  // Of the remembered communicators only those that a daemon has announced since then stay, and no
+  // host of them is waited for any longer.
   void ForgetTheUnannounced();
 
   // `id` was announced, or another strategy is its newest.
   void Touch(CommId id);
-  // `view` with the remembered communicators that no daemon has announced.
+  // `view` with the remembered communicators that no daemon has announced, and a mark on those that
+  // are away (CommunicatorView::away).
   ClusterView With(ClusterView view) const;
+  // Whether it was remembered and some host of it is not among these.
+  bool IsAway(const CommunicatorView& communicator, const std::vector<HostView>& hosts) const;
+  // Those that no daemon has announced.
+  const Remembered& remembered() const { return remembered_; }
   // Another number whenever With puts others in.
   uint64_t revision() const { return revision_; }
 
@@ -43,7 +52,8 @@ class StrategyMemory {
   void GiveBack(const StrategyChanges& changes);
 
  private:
-  std::map<CommId, CommunicatorView> remembered_;
+  Remembered remembered_;
+  std::set<CommId> returning_;  // as they were remembered, announced or not
   uint64_t revision_ = 0;
   std::set<CommId> touched_;
   std::set<CommId> kept_;  // in the store, once all changes are

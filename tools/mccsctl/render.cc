@@ -255,10 +255,13 @@ std::string RenderCommunicators(const control::ListCommunicatorsReply& reply) {
                {"AGE", Align::kRight},
                {"STATE"}});
   for (const control::CommunicatorSummary& c : reply.communicators()) {
-    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()), absl::StrCat(c.ranks()),
-               absl::StrCat(c.hosts()), absl::StrCat(c.channels()), absl::StrCat(c.epoch()),
-               OrNone(c.strategy()), absl::StrCat(c.operations()), FormatBytes(c.bytes()),
-               FormatAge(c.age_ns()), c.state()});
+    const bool heard = c.ranks() > 0;  // of it, since the controller started
+    table.Row({c.id(), OrNone(c.name()), OrNone(c.tenant()),
+               OrNone(heard ? absl::StrCat(c.ranks()) : ""), absl::StrCat(c.hosts()),
+               absl::StrCat(c.channels()), absl::StrCat(c.epoch()), OrNone(c.strategy()),
+               OrNone(heard ? absl::StrCat(c.operations()) : ""),
+               OrNone(heard ? FormatBytes(c.bytes()) : ""),
+               OrNone(heard ? FormatAge(c.age_ns()) : ""), c.state()});
   }
   return table.Text();
 }

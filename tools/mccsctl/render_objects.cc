@@ -220,11 +220,18 @@ std::string RenderDrain(const control::DrainReply& reply, const std::string& wha
                         const std::string& name, bool undo) {
   const std::string key = absl::StrCat(what, "/", Printable(name));
   if (undo) return absl::StrCat(key, " takes new work again\n");
-  const char* state = reply.communicators_size() > 0 ? " is draining" : " is drained";
+  const bool in_use = reply.communicators_size() > 0 || reply.not_back_size() > 0;
+  const char* state = in_use ? " is draining" : " is drained";
   std::string text = absl::StrCat(key, state, reply.changed() ? "" : " (as before)", "\n");
-  if (reply.communicators_size() == 0) return text;
-  absl::StrAppend(&text, "\nCommunicators that use it:\n");
-  for (const std::string& id : reply.communicators()) absl::StrAppend(&text, "  ", id, "\n");
+  if (!in_use) return text;
+  const auto list = [&](const char* which, const auto& ids) {
+    if (ids.empty()) return;
+    absl::StrAppend(&text, "\n", which, ":\n");
+    for (const std::string& id : ids) absl::StrAppend(&text, "  ", id, "\n");
+  };
+  list("Communicators that use it", reply.communicators());
+  list("Communicators that may use it: none of their daemons has come since the controller started",
+       reply.not_back());
   if (what == "host") {
     absl::StrAppend(&text,
                     "\nIt is free when they have ended: 'mccsctl get hosts' says \"drained\" then. "

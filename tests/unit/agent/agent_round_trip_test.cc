@@ -66,7 +66,7 @@ class Controller {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::ListHostsReply reply = ListHosts(c.registry(), c.objects(), c.Now());
+      const control::ListHostsReply reply = ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
       for (const control::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }

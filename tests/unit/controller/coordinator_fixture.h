@@ -35,7 +35,7 @@ class CoordinatorTest : public testing::Test {
     EXPECT_THAT(std::string(out[0].end.message()), testing::HasSubstr(why));
   }
   std::string StateOf(int host) {
-    return ListHosts(coordinator_.registry(), coordinator_.objects(), clock_.now)
+    return ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now)
         .hosts(host)
         .state();
   }

@@ -264,7 +264,7 @@ TEST_F(CoordinatorTest, AHostThatComesAndContradictsItsTopologyIsSeenAsSuch) {
   Say(kFirst, Registration(MakeHost("h0", "r7")));
   Say(kSecond, Registration(MakeHost("h1", "r0")));
   const control::ListHostsReply hosts =
-      ListHosts(coordinator_.registry(), coordinator_.objects(), clock_.now);
+      ListHosts(coordinator_.registry(), {}, coordinator_.objects(), clock_.now);
   ASSERT_EQ(hosts.hosts(1).host().name(), "h0");
   ASSERT_EQ(hosts.hosts(1).contradictions_size(), 1);
   EXPECT_EQ(hosts.hosts(1).contradictions(0),

@@ -98,7 +98,7 @@ TEST(Drains, PoliciesAndOperatorsSeeThem) {
   coordinator.Hear(AgentKey(2), Registration(MakeHost("h1")));
   coordinator.SetObjects(std::make_shared<const ObjectSet>(*set));
   const auto hosts = [&] {
-    return ListHosts(coordinator.registry(), coordinator.objects(), coordinator.Now());
+    return ListHosts(coordinator.registry(), {}, coordinator.objects(), coordinator.Now());
   };
   const ClusterView view = CompleteView(coordinator.View(), coordinator.objects());
   for (const HostView& host : view.hosts) EXPECT_EQ(host.drained, host.position.host == "h1");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/operator_view.h"
 #include "controller/shared_coordinator.h"
 #include "controller/store/memory_store.h"
 #include "controller/strategy_keeper.h"
@@ -88,6 +89,72 @@ TEST_F(StrategyMemoryTest, AfterARestartItsPortsStayTakenBeforeItsDaemonsComeBac
   for (const uint32_t port : out[0].message->propose().strategy().channels(0).source_ports()) {
     EXPECT_NE(port, low);
   }
+}
+
+// Policies see NICs and positions of those hosts alone that have come back.
+TEST_F(StrategyMemoryTest, NobodyIsDecidedForWhoseHostsAreNotAllBack) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  running.set_running(true);
+  Restart();
+  const auto decided = [&](const std::string& order) {
+    return coordinator_->With([&](Coordinator& c) {
+      auto objects = std::make_shared<ObjectSet>(After(
+          {}, Together({TopologyDocument("t"),
+                        PolicyDocument("p", "  policy: locality_ring\n  parameters: {order: " +
+                                                order + "}\n")})));
+      objects->revision = c.objects().revision + 1;
+      const Decisions alone = Decide(*objects, c.View());
+      c.SetObjects(objects);
+      EXPECT_EQ(alone.changed.size(), c.DecidedOn(objects->revision)->changed.size());
+      c.TakeOutbox();
+      return alone.changed.size();
+    });
+  };
+  EXPECT_EQ(decided("[h1, h0]"), 0u);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  EXPECT_EQ(decided("[h1, h0]"), 0u) << "its leader is back, the other host is not";
+  Say(kSecond, Registration(MakeHost("h1")));
+  EXPECT_EQ(decided("[h1, h0]"), 1u);
+}
+
+TEST_F(StrategyMemoryTest, NobodyIsWaitedForForEver) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  agent::Announce running = MakeAnnounce(5, {"h0", "h1"});
+  running.set_running(true);
+  Restart();
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  const auto is_away = [&] {
+    return coordinator_->With([](Coordinator& c) { return c.View().communicators[0].away; });
+  };
+  EXPECT_TRUE(is_away());
+  clock_.now += Coordinator::kForgetOrphansAfterNs + 1;
+  Say(kFirst, Beat());
+  coordinator_->With([](Coordinator& c) { c.Tick(); });
+  EXPECT_FALSE(is_away());
+}
+
+TEST_F(StrategyMemoryTest, WhoIsNotBackIsShownAsThat) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  Restart();
+  Say(kSecond, Registration(MakeHost("h1")));
+  coordinator_->With([&](Coordinator& c) {
+    const auto list = ListCommunicators(c.registry(), c.remembered(), c.objects(), clock_.now);
+    ASSERT_EQ(list.communicators_size(), 1);
+    EXPECT_EQ(list.communicators(0).id(), "0000000000000005");
+    EXPECT_THAT(list.communicators(0).state(), testing::StartsWith("not back: "));
+    EXPECT_EQ(list.communicators(0).hosts(), 2);
+    const auto hosts = ListHosts(c.registry(), c.remembered(), c.objects(), clock_.now);
+    EXPECT_EQ(hosts.hosts(0).communicators(), 1u);
+    const auto described = FindCommunicator(c.registry(), "00000000000000");
+    EXPECT_EQ(ExplainAbsence(described.status(), c.remembered(), "00000000000000").code(),
+              absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(ExplainAbsence(described.status(), c.remembered(), "7").code(),
+              absl::StatusCode::kNotFound);
+  });
 }
 
 TEST_F(StrategyMemoryTest, WhoComesBackIsKnownOnce) {

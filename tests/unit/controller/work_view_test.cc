@@ -94,7 +94,7 @@ TEST_F(WorkViewTest, ATenantIsShownByItsOwnNameWhereThereIsSuchAnObject) {
       "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: team-a}\n"
       "spec: {who: {uids: [1000]}}\n");
   EXPECT_EQ(Show(objects).tenant(), "team-a");
-  EXPECT_EQ(ListCommunicators(registry_, objects, 0).communicators(0).tenant(), "team-a");
+  EXPECT_EQ(ListCommunicators(registry_, {}, objects, 0).communicators(0).tenant(), "team-a");
 }
 
 }  // namespace
