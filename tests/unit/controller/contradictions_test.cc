@@ -101,6 +101,9 @@ TEST_F(ContradictionsTest, AnMtuThatANicDoesNotHaveIsRefusedAndTold) {
     for (NicView& nic : host.nics) nic.mtu_bytes = 9000;
   }
   EXPECT_EQ(Refused(), "") << "the Topology has 1500";
+  view_.hosts[2].nics[1].mtu_bytes = 1400;
+  EXPECT_EQ(Refused(), "") << "which is what nobody has thought about";
+  view_.hosts[2].nics[1].mtu_bytes = 9000;
   const ObjectSet jumbo = PlanApply({}, Read(std::string(kTopology) + "  mtu: 9000\n"))->next;
   EXPECT_TRUE(CheckAgainstHosts({}, jumbo, view_).ok());
   view_.hosts[2].nics[1].mtu_bytes = 1500;
