@@ -103,7 +103,9 @@ class Agent::Impl {
   void TalkForEver();
   void TalkOnce();
   bool SendRegistration(Stream* stream);
-  void SendUntilBroken(Stream* stream);
+  // True: the stream has ended, or a write has failed, which has no other cause. False: it is to be
+  // ended.
+  bool SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
   void Hear(const agent::ToAgent& message);
   void Probe(const agent::Probe& message);
@@ -189,8 +191,9 @@ void Agent::Impl::TalkOnce() {
   // Cancelled when the controller does not answer: nothing here has a deadline of its own.
   const std::unique_ptr<Stream> stream = stub->Attach(&context);
   std::thread listener([&] { Listen(stream.get()); });
-  if (SendRegistration(stream.get())) SendUntilBroken(stream.get());
-  context.TryCancel();
+  // Where the controller has ended the stream it has said why, which a cancellation would bury.
+  const bool has_ended = !SendRegistration(stream.get()) || SendUntilBroken(stream.get());
+  if (!has_ended) context.TryCancel();
   listener.join();
   const bool was_connected = connected();
   if (was_connected) retry_ns_ = options_.first_retry_ns;
@@ -228,7 +231,7 @@ bool Agent::Impl::SendRegistration(Stream* stream) {
   return stream->Write(message);
 }
 
-void Agent::Impl::SendUntilBroken(Stream* stream) {
+bool Agent::Impl::SendUntilBroken(Stream* stream) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   SteadyTime last_heartbeat = now();
   int heartbeats = 0;
@@ -236,8 +239,8 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
     std::vector<agent::FromAgent> messages;
     {
       std::unique_lock lock(mutex_);
-      if (stopping_ || broken_) return;
-      if (now() - heard_ > Ns(heartbeat_timeout_ns_)) return;
+      if (broken_) return true;
+      if (stopping_ || now() - heard_ > Ns(heartbeat_timeout_ns_)) return false;
       // What is said before the controller has accepted us would be said in vain.
       if (connected()) messages = table_.TakeUnsaid();
       const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
@@ -252,7 +255,7 @@ void Agent::Impl::SendUntilBroken(Stream* stream) {
       }
     }
     for (const agent::FromAgent& message : messages) {
-      if (!stream->Write(message)) return;
+      if (!stream->Write(message)) return true;
     }
   }
 }

@@ -8,9 +8,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <mutex>
+#include <string_view>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "controller/operator_view.h"
 #include "controller/server.h"
 #include "controller/store/memory_store.h"
@@ -66,7 +69,8 @@ class Controller {
   std::string address() const { return absl::StrCat("127.0.0.1:", server_->port()); }
   std::string HostState(const std::string& name) {
     return coordinator_.With([&](Coordinator& c) -> std::string {
-      const control::ListHostsReply reply = ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
+      const control::ListHostsReply reply =
+          ListHosts(c.registry(), c.remembered(), c.objects(), c.Now());
       for (const control::HostStatus& host : reply.hosts()) {
         if (host.host().name() == name) return host.state();
       }
@@ -278,10 +282,30 @@ class ClockOf1970 final : public WallClock {
   UnixNs Now() const override { return kNsPerSec; }
 };
 
+class KeptLog final : public Log {
+ public:
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ protected:
+  bool Enabled(LogLevel /*level*/) const override { return true; }
+  void Write(LogLevel /*level*/, std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    text_ += std::string(line) + "\n";
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string text_;
+};
+
 TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
   Controller controller("127.0.0.1:0");
   ASSERT_TRUE(controller.status().ok());
   const std::unique_ptr<Log> log = MakeNullLog();
+  KeptLog log_of_lost;
   const ClockOf1970 clock;
   Agent late({.controller = controller.address(),
               .version = "test",
@@ -293,7 +317,7 @@ TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
               .version = "test",
               .wake = {},
               .first_retry_ns = 10 * kNsPerMs},
-             log.get());
+             &log_of_lost);
   ASSERT_TRUE(
       late.Start({.inventory = {}, .position = {"", "", "h1"}, .peer_endpoint = "h1:1"}).ok());
   ASSERT_TRUE(lost.Start({.inventory = {},
@@ -308,6 +332,10 @@ TEST(AgentRoundTrip, AWrongClockAndAWrongTopologyAreRefusedWithTheText) {
         "refused: mccsd on h2 is configured with `topology: elsewhere`");
   }));
   EXPECT_FALSE(late.connected());
+  // The daemon's own log says it, too.
+  const auto refusal = [&] { return log_of_lost.text().find("but there is no such Topology"); };
+  EXPECT_TRUE(Eventually([&] { return refusal() != std::string::npos; })) << log_of_lost.text();
+  EXPECT_EQ(log_of_lost.text().find("CANCELLED"), std::string::npos) << log_of_lost.text();
 }
 
 TEST(AgentRoundTrip, WithoutAControllerNothingBlocksAndTheAgentStopsAtOnce) {
