@@ -1,4 +1,5 @@
-"""Table reconfigure: a background flow takes a spine's link, then the operator says so, and the job's flows move, live."""
+"""Table reconfigure: a background flow takes a spine's link, then the operator says so, and the job's flows move, live; then
+the ring itself is turned round."""
 import subprocess
 import sys
 import time
@@ -12,7 +13,9 @@ OTHER = ["leaf0-spine1", "leaf1-spine1"]
 # One in each direction, between NICs that the job does not use: (host, its address, host, its address).
 BACKGROUND = (("h3", "10.0.1.4", "h1", "10.0.0.2"), ("h5", "10.0.0.4", "h2", "10.0.1.2"))
 SOURCE_PORT = 61500  # over spine0, as the fabric's rules say
-PHASES = ("alone", "beside the background flow", "moved")
+# Turned round, and with other neighbours.
+OTHER_RING = ["h5", "h3", "h2", "h1"]
+PHASES = ("alone", "beside the background flow", "moved", "another ring")
 
 # Sends or receives until it is ended, over one connection.
 SENDER = """
@@ -54,8 +57,8 @@ class Background:
         return self.processes[-1]
 
 
-def avoiding(links):
-    return {"policy": "fair_flow", "parameters": {"avoid_links": links}}
+def avoiding(links, **parameters):
+    return {"policy": "fair_flow", "parameters": {"avoid_links": links, **parameters}}
 
 
 def run(fabric, options, tell):
@@ -72,13 +75,16 @@ def run(fabric, options, tell):
         fabric.apply(avoiding(CROWDED))
         moved = time.monotonic()
         time.sleep(options.seconds)
+        fabric.apply(avoiding(CROWDED, order=OTHER_RING))
+        turned = time.monotonic()
+        time.sleep(options.seconds)
         ended = time.monotonic()
     finally:
         said, = end([job])
         if background is not None:
             end(background.processes)
     steps = [(when - begun, took) for when, took in steps_of(said) if begun <= when <= ended]
-    marks = [0, crowded - begun, moved - begun, ended - begun]
+    marks = [0, crowded - begun, moved - begun, turned - begun, ended - begun]
     # A second after each change counts for neither side.
     phases = [[took for when, took in steps if low + 1 <= when - took and when <= high]
               for low, high in zip(marks, marks[1:])]
@@ -86,10 +92,14 @@ def run(fabric, options, tell):
         raise RuntimeError(f"too few steps: {[len(phase) for phase in phases]}\n{said}")
     rates = [SIZE * len(phase) / sum(phase) / 1e6 for phase in phases]
     tell(f"{len(steps)} steps")
-    longest = max((took for when, took in steps if marks[2] <= when <= marks[2] + 5), default=0)
+
+    def longest_after(mark):
+        return max((took for when, took in steps if mark <= when <= mark + 5), default=0)
+
     return [{"table": "reconfigure", "bytes": SIZE, "steps": steps, "marks_s": marks,
              "megabytes_per_s": dict(zip(PHASES, rates)),
-             "longest_step_s": {"crowded": max(phases[1]), "after move": longest}}]
+             "longest_step_s": {"crowded": max(phases[1]), "after move": longest_after(marks[2]),
+                                "before turn": max(phases[2]), "after turn": longest_after(marks[3])}}]
 
 
 def text(figures):
@@ -102,6 +112,9 @@ def text(figures):
     lines.append(f"after the move it has {100 * rates['moved'] / rates['alone']:.0f} % of what it had alone; the longest step "
                  f"of the five seconds after it, with the one that it met, took {1e3 * longest['after move']:.0f} ms; of those beside "
                  f"the background flow {1e3 * longest['crowded']:.0f} ms")
+    lines.append(f"with the ring turned round it has {100 * rates['another ring'] / rates['moved']:.0f} % of what it had before; the longest step "
+                 f"of the five seconds after that took {1e3 * longest['after turn']:.0f} ms, of those before it "
+                 f"{1e3 * longest['before turn']:.0f} ms")
     return "\n".join(lines)
 
 
@@ -110,8 +123,8 @@ def draw(figures, pyplot):
     chart, axis = pyplot.subplots(figsize=(8, 4))
     axis.plot([when for when, _ in figure["steps"]], [figure["bytes"] / took / 1e6 for _, took in figure["steps"]],
               drawstyle="steps-post")
-    for at, what in zip(figure["marks_s"][1:3], ("background flow begins", "the policy is applied")):
+    for at, what in zip(figure["marks_s"][1:4], ("background flow begins", "flows are moved", "the ring is turned round")):
         axis.axvline(at, color="grey", linestyle="--")
         axis.text(at, 0, f" {what}", rotation=90, va="bottom", fontsize=8)
-    axis.set(xlabel="seconds", ylabel="algbw of each step, MB/s", title="A change of routes under load", ylim=(0, None))
+    axis.set(xlabel="seconds", ylabel="algbw of each step, MB/s", title="Changes of routes and of the ring under load", ylim=(0, None))
     return chart
