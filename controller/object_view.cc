@@ -187,13 +187,29 @@ void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* 
 }
 
 // The name of the Policy that decided for a communicator; empty: none.
-std::string PolicyBefore(const ObjectSet& before, const ClusterView& view, CommId id) {
+// Null: it came meanwhile.
+const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
   const auto found =
       std::lower_bound(view.communicators.begin(), view.communicators.end(), id,
                        [](const CommunicatorView& c, CommId wanted) { return c.id < wanted; });
-  if (found == view.communicators.end() || found->id != id) return "";  // It came meanwhile.
-  const Object* policy = PolicyInForce(before, *found);
+  return found != view.communicators.end() && found->id == id ? &*found : nullptr;
+}
+
+std::string PolicyName(const ObjectSet& set, const CommunicatorView* communicator) {
+  const Object* policy = communicator != nullptr ? PolicyInForce(set, *communicator) : nullptr;
   return policy != nullptr ? policy->key.name : "";
+}
+
+// By communicator, what becomes of its strategy, and then of its rates.
+std::map<CommId, std::string> TextsOf(const Decisions& decisions,
+                                      const std::map<CommId, std::string>& rates) {
+  std::map<CommId, std::string> texts;
+  for (const Decision& decision : decisions.changed) texts[decision.id] = decision.change;
+  for (const auto& [id, rate] : rates) {
+    std::string& text = texts[id];
+    absl::StrAppend(&text, text.empty() ? "" : "; ", rate);
+  }
+  return texts;
 }
 
 }  // namespace
@@ -226,7 +242,8 @@ absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& re
 }
 
 control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                const Decisions& decisions, bool dry_run) {
+                                const Decisions& decisions,
+                                const std::map<CommId, std::string>& rates, bool dry_run) {
   control::ChangeReply reply;
   reply.set_dry_run(dry_run);
   reply.set_revision(dry_run ? outcome.before->revision : outcome.plan.next.revision);
@@ -244,13 +261,15 @@ control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterVi
       AddOnce(NotActedOn(outcome.plan.next, *object), reply.mutable_notes());
     }
   }
-  for (const Decision& decision : decisions.changed) {
+  for (const auto& [id, change] : TextsOf(decisions, rates)) {
+    const CommunicatorView* communicator = FindIn(view, id);
     control::CommunicatorChange* out = reply.add_communicators();
-    out->set_id(FormatCommId(decision.id));
-    out->set_tenant(decision.tenant);
-    out->set_policy_before(PolicyBefore(*outcome.before, view, decision.id));
-    out->set_policy_after(decision.policy);
-    out->set_change(decision.change);
+    out->set_id(FormatCommId(id));
+    if (communicator != nullptr)
+      out->set_tenant(TenantNameOf(outcome.plan.next, communicator->origin()));
+    out->set_policy_before(PolicyName(*outcome.before, communicator));
+    out->set_policy_after(PolicyName(outcome.plan.next, communicator));
+    out->set_change(change);
   }
   for (const absl::Status& trouble : decisions.trouble) {
     AddOnce(absl::StrCat(std::string(trouble.message()), "; it keeps the strategy that it has"),

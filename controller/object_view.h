@@ -2,6 +2,8 @@
 #ifndef MCCS_CONTROLLER_OBJECT_VIEW_H_
 #define MCCS_CONTROLLER_OBJECT_VIEW_H_
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,9 +24,11 @@ absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, cons
 // kInvalidArgument: no such kind.
 absl::StatusOr<std::vector<ObjectKey>> ReadKeys(const control::DeleteRequest& request);
 
-// `view`: before the change. `decisions`: of planner.h, on the objects after it.
+// `view`: before the change. `decisions`: of planner.h, on the objects after it. `rates`: of
+// rate_changes.h.
 control::ChangeReply ShowChange(const Catalog::Outcome& outcome, const ClusterView& view,
-                                const Decisions& decisions, bool dry_run);
+                                const Decisions& decisions,
+                                const std::map<CommId, std::string>& rates, bool dry_run);
 
 control::ListAuditReply ShowAudit(const std::vector<AuditEntry>& entries);
 

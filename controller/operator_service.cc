@@ -12,6 +12,7 @@
 #include "controller/explanation.h"
 #include "controller/object_view.h"
 #include "controller/operator_view.h"
+#include "controller/rate_changes.h"
 #include "controller/work_view.h"
 
 namespace mccs {
@@ -126,14 +127,21 @@ ClusterView OperatorService::View() {
 control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
                                            const ClusterView& before, bool dry_run) {
   std::optional<Decisions> decided;
+  ClusterView after = before;
   if (!dry_run) {
     agents_->Flush();
     const uint64_t revision = outcome.plan.next.revision;
     if (!outcome.plan.IsNothing())
       decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
   }
-  if (!decided) decided = Decide(outcome.plan.next, before);
-  return ShowChange(outcome, before, *decided, dry_run);
+  if (decided) {
+    after = View();  // with what was proposed
+  } else {
+    decided = Decide(outcome.plan.next, before);
+    PutStrategies(*decided, &after);
+  }
+  const auto rates = RateChanges({*outcome.before, before}, {outcome.plan.next, after});
+  return ShowChange(outcome, before, *decided, rates, dry_run);
 }
 
 grpc::ServerUnaryReactor* OperatorService::Apply(grpc::CallbackServerContext* context,
@@ -213,7 +221,7 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
   const control::ListWorkReply shown = ShowWork(std::move(work_now), *objects);
   for (const control::CommunicatorWork& work : shown.communicators()) {
     const auto& links = work.links();
-    if (work.links_by_topology() && std::find(links.begin(), links.end(), spec.link) != links.end())
+    if (std::find(links.begin(), links.end(), spec.link) != links.end())
       reply.add_communicators(work.id());
   }
   return reply;

@@ -77,6 +77,14 @@ Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete) 
   return decisions;
 }
 
+void PutStrategies(const Decisions& decisions, ClusterView* view) {
+  auto communicator = view->communicators.begin();
+  for (const Decision& decision : decisions.changed) {
+    while (communicator->id != decision.id) ++communicator;
+    communicator->strategy = decision.strategy;
+  }
+}
+
 void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                  absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions) {
   if (!strategy.ok()) {

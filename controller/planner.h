@@ -38,6 +38,8 @@ struct Decisions {
 Decisions Decide(const ObjectSet& objects, const ClusterView& view);
 // Likewise, of a view that is complete (controller/complete_view.h).
 Decisions DecideComplete(const ObjectSet& objects, const ClusterView& complete);
+// Has the communicators of `view`, of which that was decided, run it.
+void PutStrategies(const Decisions& decisions, ClusterView* view);
 // Adds to them that `communicator`, of a complete view, should run `strategy`.
 void AddDecision(const ObjectSet& objects, const CommunicatorView& communicator,
                  absl::StatusOr<strategy::Strategy> strategy, Decisions* decisions);

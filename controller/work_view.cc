@@ -47,15 +47,15 @@ control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects) {
   control::ListWorkReply reply;
   for (WorkRecord& record : ground.records) {
     std::set<std::string> links, pairs;
-    bool by_topology = !record.lanes.empty();
     for (const LaneEnds& lane : record.lanes) {
-      const auto taken = LinksOfLane(fabrics, lane);
-      by_topology = by_topology && taken.has_value();
-      if (taken) links.insert(taken->begin(), taken->end());
-      pairs.insert(absl::StrCat(lane.from, " → ", lane.to));
+      if (const auto taken = LinksOfLane(fabrics, lane)) {
+        links.insert(taken->begin(), taken->end());
+      } else {
+        pairs.insert(absl::StrCat(lane.from, " → ", lane.to));
+      }
     }
-    record.work.set_links_by_topology(by_topology);
-    for (const std::string& link : by_topology ? links : pairs) record.work.add_links(link);
+    record.work.mutable_links()->Add(links.begin(), links.end());
+    record.work.mutable_pairs()->Add(pairs.begin(), pairs.end());
     *reply.add_communicators() = std::move(record.work);
   }
   return reply;

@@ -45,7 +45,7 @@ class WhileAProgramRuns(unittest.TestCase):
         # Of two ranks busbw is algbw, and every call is as large as the other.
         self.assertAlmostEqual(rates["algbw"] / rates["operations_per_second"] / SIZE, 1, places=6)
         self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
-        self.assertEqual(rates["links"], ["h0 → h1", "h1 → h0"])
+        self.assertEqual((rates["links"], rates["pairs"]), ([], ["h0 → h1", "h1 → h0"]))
 
     def test_explain_says_why_and_what_flows_get(self):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]

@@ -208,6 +208,20 @@ void MakeBlockStyle(YAML::Node node) {
   for (auto entry : node) MakeBlockStyle(node.IsMap() ? entry.second : YAML::Node(entry));
 }
 
+// Pairs of hosts are not links, and not counted as such.
+std::string LinksText(const control::CommunicatorRates& rates, bool wide) {
+  std::vector<std::string> parts;
+  if (wide) {
+    parts.assign(rates.links().begin(), rates.links().end());
+    parts.insert(parts.end(), rates.pairs().begin(), rates.pairs().end());
+    return absl::StrJoin(parts, ", ");
+  }
+  if (rates.links_size() > 0) parts.push_back(absl::StrCat(rates.links_size()));
+  if (rates.pairs_size() > 0)
+    parts.push_back(absl::StrCat(rates.pairs_size(), rates.pairs_size() == 1 ? " pair" : " pairs"));
+  return absl::StrJoin(parts, " + ");
+}
+
 }  // namespace
 
 std::string RenderHosts(const control::ListHostsReply& reply) {
@@ -278,13 +292,9 @@ std::string RenderTop(const control::TopRates& top, bool wide) {
                {"LINKS", wide ? Align::kLeft : Align::kRight},
                {"STATE"}});
   for (const control::CommunicatorRates& c : top.communicators()) {
-    // Pairs of hosts are not links, and not counted as such.
-    const std::string count = absl::StrCat(c.links_size(), c.links_by_topology() ? "" : " pairs");
     table.Row({OrNone(c.tenant()), c.id(), OrNone(c.name()), absl::StrCat(c.ranks()),
                FormatNumber(c.operations_per_second()), FormatBandwidth(c.algbw()),
-               FormatBandwidth(c.busbw()),
-               c.links_size() == 0 ? kNone : (wide ? absl::StrJoin(c.links(), ", ") : count),
-               c.state()});
+               FormatBandwidth(c.busbw()), OrNone(LinksText(c, wide)), c.state()});
   }
   return table.Text();
 }

@@ -201,7 +201,7 @@ std::string RenderChange(const control::ChangeReply& reply) {
   if (reply.objects().empty()) text = "The files hold no objects.\n";
   absl::StrAppend(&text, RenderCommunicators(reply));
   if (reply.dry_run() && reply.communicators().empty()) {
-    absl::StrAppend(&text, "\nNo communicator would get another strategy.\n");
+    absl::StrAppend(&text, "\nNo communicator would change.\n");
   }
   return absl::StrCat(text, Notes({reply.notes().begin(), reply.notes().end()}));
 }

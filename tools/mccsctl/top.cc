@@ -87,8 +87,14 @@ int RunTop(const Options& options) {
 }  // namespace
 
 void AddInterval(CLI::App* command, const std::string& description, Options* options) {
+  // "4s" is as good as "4".
+  const auto without_unit = [](std::string text) {
+    if (text.ends_with("s")) text.pop_back();
+    return text;
+  };
   command->add_option("--interval", options->interval_s, description)
       ->type_name("SECONDS")
+      ->transform(without_unit)
       ->check(CLI::Range(kShortestInterval, kLongestInterval));
 }
 

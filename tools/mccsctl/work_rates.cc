@@ -117,7 +117,7 @@ control::TopRates RatesOf(const control::ListWorkReply& before, const control::L
     out->set_state(work.state());
     out->set_ranks(work.ranks());
     *out->mutable_links() = work.links();
-    out->set_links_by_topology(work.links_by_topology());
+    *out->mutable_pairs() = work.pairs();
     const auto old = known.find(work.id());
     if (old == known.end()) continue;
     const Rates rates = Sum(*old->second, work, seconds);

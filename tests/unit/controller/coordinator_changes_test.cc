@@ -168,16 +168,17 @@ TEST_F(CoordinatorTest, ALeaderThatIsAwayIsToldWhenItIsBack) {
   EXPECT_THAT(RingOf(out), testing::ElementsAre(1, 0));
 }
 
-// By host: the rates of what it was told.
-std::map<AgentKey, std::vector<uint64_t>> PacesIn(const std::vector<Outgoing>& out) {
-  std::map<AgentKey, std::vector<uint64_t>> paces;
+using Caps = std::map<AgentKey, std::pair<std::string, uint64_t>>;
+
+// By host: whose cap it was told, and what it is.
+Caps CapsIn(const std::vector<Outgoing>& out) {
+  Caps caps;
   for (const Outgoing& each : out) {
     if (!each.message.has_value() || !each.message->has_pace()) continue;
-    std::vector<uint64_t>& rates = paces[each.to];
-    for (const agent::LanePace& lane : each.message->pace().lanes())
-      rates.push_back(lane.rate_bps());
+    const agent::Pace& pace = each.message->pace();
+    caps[each.to] = {pace.tenant(), pace.tenant_rate_bps()};
   }
-  return paces;
+  return caps;
 }
 
 TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComesBack) {
@@ -186,16 +187,13 @@ TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComes
   const auto set = [&](const std::string& cap) {
     coordinator_.SetObjects(std::make_shared<ObjectSet>(
         After({}, Together({TopologyDocument("t", "h[0-1]"), TenantDocument("a", 1000, cap)}))));
-    return PacesIn(coordinator_.TakeOutbox());
+    return CapsIn(coordinator_.TakeOutbox());
   };
-  const std::vector<uint64_t> rates = {5'000'000'000, 5'000'000'000};
-  const std::map<AgentKey, std::vector<uint64_t>> both = {{kFirst, rates}, {kSecond, rates}};
-  EXPECT_EQ(set("  cap: 5Gbps\n"), both);
+  const std::pair<std::string, uint64_t> cap = {"a", 5'000'000'000}, none = {"", 0};
+  EXPECT_EQ(set("  cap: 5Gbps\n"), (Caps{{kFirst, cap}, {kSecond, cap}}));
   EXPECT_TRUE(set("  cap: 5Gbps\n").empty());
-  const std::map<AgentKey, std::vector<uint64_t>> third = {{kThird, rates}};
-  EXPECT_EQ(PacesIn(Say(kThird, Registration(MakeHost("h1")))), third);
-  const std::map<AgentKey, std::vector<uint64_t>> lifted = {{kFirst, {}}, {kThird, {}}};
-  EXPECT_EQ(set(""), lifted);
+  EXPECT_EQ(CapsIn(Say(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, cap}}));
+  EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
 
 }  // namespace

@@ -51,21 +51,24 @@ TEST_F(WorkViewTest, LinksAreThoseOfTheTopologyWhereItKnows) {
   Report("h0", 0, 1, 61050);
   Report("h1", 1, 0, 61150);
   const control::CommunicatorWork work = Show(Objects(kTopology));
-  EXPECT_TRUE(work.links_by_topology());
+  EXPECT_TRUE(work.pairs().empty());
   EXPECT_THAT(work.links(), ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine0",
                                         "leaf0-spine1", "leaf1-spine0", "leaf1-spine1"));
   EXPECT_EQ(work.hosts(0).work(0).operations(), 3u);
   EXPECT_EQ(work.hosts(0).measured_ns(), 5);
 }
 
-TEST_F(WorkViewTest, ElseTheyArePairsOfHosts) {
+// As those of trees and direct plans have it, beside a ring's.
+TEST_F(WorkViewTest, OfLanesWithoutAWayThatIsKnownThePairsOfHostsAreShown) {
   Report("h0", 0, 1, 40000);  // no rule
   Report("h1", 1, 0, 61150);
-  for (const ObjectSet& objects : {Objects(kTopology), ObjectSet()}) {
-    const control::CommunicatorWork work = Show(objects);
-    EXPECT_FALSE(work.links_by_topology());
-    EXPECT_THAT(work.links(), ElementsAre("h0 → h1", "h1 → h0"));
-  }
+  const control::CommunicatorWork known = Show(Objects(kTopology));
+  EXPECT_THAT(known.links(),
+              ElementsAre("h0/nic0-leaf0", "h1/nic0-leaf1", "leaf0-spine1", "leaf1-spine1"));
+  EXPECT_THAT(known.pairs(), ElementsAre("h0 → h1"));
+  const control::CommunicatorWork unknown = Show(ObjectSet());
+  EXPECT_TRUE(unknown.links().empty());
+  EXPECT_THAT(unknown.pairs(), ElementsAre("h0 → h1", "h1 → h0"));
 }
 
 // As `explain` has it: what the Topology says of the host's part is not so.
@@ -75,7 +78,8 @@ TEST_F(WorkViewTest, LanesOfAHostThatTheTopologyMisdescribesAreNotShownOnItsLink
   ASSERT_TRUE(registry_.Announce("h0", MakeAnnounce(7, {"h0", "h1"}), 0).ok());
   Report("h0", 0, 1, 61050);
   const ObjectSet objects = Objects(kTopology);
-  EXPECT_THAT(Show(objects).links(), ElementsAre("h0 → h1"));
+  EXPECT_TRUE(Show(objects).links().empty());
+  EXPECT_THAT(Show(objects).pairs(), ElementsAre("h0 → h1"));
   const auto ground = GatherExplanation(registry_, objects, "0", 0);
   ASSERT_TRUE(ground.ok()) << ground.status();
   EXPECT_EQ(Explain(*ground, objects).flows(0).links_size(), 0);

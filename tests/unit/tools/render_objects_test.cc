@@ -106,7 +106,7 @@ TEST(RenderObjects, WhatBecameOfEach) {
             "tenant/a created\ntenant/b changed\ntenant/c unchanged\ntenant/d deleted\n");
   EXPECT_EQ(RenderChange(Change(true)),
             "tenant/a would be created\ntenant/b would be changed\ntenant/c would stay as it is\n"
-            "tenant/d would be deleted\n\nNo communicator would get another strategy.\n");
+            "tenant/d would be deleted\n\nNo communicator would change.\n");
   EXPECT_EQ(RenderChange({}), "The files hold no objects.\n");
 }
 

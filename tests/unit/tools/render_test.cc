@@ -160,16 +160,20 @@ TEST(Render, TopHasOneLinePerCommunicator) {
   rates->set_busbw(4.375e9);
   rates->add_links("h0/nic0-leaf0");
   rates->add_links("leaf0-spine1");
-  rates->set_links_by_topology(true);
   rates->set_state("active");
   EXPECT_EQ(RenderTop(top, false),
             "TENANT  COMMUNICATOR      NAME  RANKS  OPS/S      ALGBW      BUSBW  LINKS  STATE\n"
             "team-a  3f2a90c1d4e5b607  -         8   1234  2.50 GB/s  4.38 GB/s      2  active\n");
   EXPECT_THAT(RenderTop(top, true), testing::HasSubstr("  h0/nic0-leaf0, leaf0-spine1  active\n"));
-  rates->set_links_by_topology(false);
+  rates->add_pairs("h0 → h1");
   rates->set_operations_per_second(0.25);
   rates->set_algbw(999);
-  EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("0.2  1.00 kB/s  4.38 GB/s  2 pairs"));
+  EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("0.2  1.00 kB/s  4.38 GB/s  2 + 1 pair"));
+  EXPECT_THAT(RenderTop(top, true),
+              testing::HasSubstr("  h0/nic0-leaf0, leaf0-spine1, h0 → h1  active\n"));
+  rates->clear_links();
+  rates->add_pairs("h1 → h0");
+  EXPECT_THAT(RenderTop(top, false), testing::HasSubstr("4.38 GB/s  2 pairs"));
 }
 
 TEST(Render, ADrainStandsBesideTheHostsState) {
