@@ -84,8 +84,9 @@ def text(figures):
 def draw(figures, pyplot):
     chart, axes = pyplot.subplots(1, len(figures), figsize=(3 * len(figures), 3.5), squeeze=False, sharey=True)
     for axis, f in zip(axes[0], figures):
-        for name in f["megabits_per_s"][0]:
-            axis.plot([each[name] for each in f["megabits_per_s"]], marker=".", label=f"tenant {name}")
+        for name in sorted(f["megabits_per_s"][0]):
+            axis.plot([each[name] for each in f["megabits_per_s"]], marker=".", label=f"tenant {name}",
+                      color={"a": "C0", "b": "C1"}[name])  # the same in all of them
         if f["promise"]:
             axis.axhline(f["promise"][1], color="grey", linestyle="--", linewidth=0.8)
         axis.set(title=f["case"], xlabel="second", ylim=(0, 100))

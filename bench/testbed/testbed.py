@@ -41,7 +41,7 @@ def parse():
     parser.add_argument("--size", nargs="+", type=size, default=[size(s) for s in ("512K", "8M", "64M", "128M")])
     parser.add_argument("--seeds", type=int, default=32, help="of ports by chance, for an all-reduce over 8 ranks")
     parser.add_argument("--seeds-at", type=size, default=size("64M"), help="of this size")
-    parser.add_argument("--few-seeds", type=int, default=4, help="likewise for all else")
+    parser.add_argument("--few-seeds", type=int, default=4, help="likewise for all else, and runs of peers there")
     parser.add_argument("--setup", nargs="+", default=["S1", "S2", "S3", "S4"], choices=["S1", "S2", "S3", "S4"])
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement but those of single jobs")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
