@@ -16,6 +16,12 @@ constexpr size_t kLongestCaller = 200;
 // The peer of its own decisions. No transport calls one so.
 constexpr char kTheController[] = "mccs-controller";
 
+// For the log.
+std::string WhoDid(const AuditEntry& entry) {
+  return absl::StrCat(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user,
+                      " from ", entry.peer);
+}
+
 const char* Verb(ChangeKind kind) {
   switch (kind) {
     case ChangeKind::kUnchanged:
@@ -159,9 +165,8 @@ absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
   entry.objects = Summary(plan.changes);
   entry.outcome = plan.IsNothing() ? "nothing to do" : "done";
   entry.revision = plan.next.revision;
-  const std::string said = absl::StrCat(
-      entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
-      entry.peer, ": ", entry.objects.empty() ? entry.outcome : entry.objects);
+  const std::string said =
+      absl::StrCat(WhoDid(entry), ": ", entry.objects.empty() ? entry.outcome : entry.objects);
   change.audit.push_back(std::move(entry));
   MCCS_RETURN_IF_ERROR(store_->Commit(change));
   log_->Info(said);
@@ -171,8 +176,7 @@ absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
 void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
   entry.outcome = absl::StrCat("refused: ", std::string(why.message())).substr(0, kLongestOutcome);
   entry.revision = objects_->revision;
-  log_->Info(entry.action, " by ", entry.user.empty() ? "a nameless user" : entry.user, " from ",
-             entry.peer, " refused: ", std::string(why.message()));
+  log_->Info(WhoDid(entry), " refused: ", std::string(why.message()));
   KeepAudit({std::move(entry)});
 }
 

@@ -26,6 +26,15 @@ void ForEachCounter(Counters& counters, const Visit& visit) {
   visit(counters.changes_dropped);
 }
 
+// Adds what `take` makes of each of `from`.
+template <typename Counters, typename Take>
+void AddCounters(Counters& from, TenantCounters* sum, const Take& take) {
+  std::vector<Counter*> sums;
+  ForEachCounter(*sum, [&](Counter& counter) { sums.push_back(&counter); });
+  auto next = sums.begin();
+  ForEachCounter(from, [&](auto& counter) { (*next++)->Add(take(counter)); });
+}
+
 }  // namespace
 
 const char* NameOfFailure(size_t error_class) {
@@ -67,10 +76,7 @@ void TenantCounters::LeaveEpoch(uint64_t epoch) {
 }
 
 void TenantCounters::AddTo(TenantCounters* sum) const {
-  std::vector<Counter*> sums;
-  ForEachCounter(*sum, [&](Counter& counter) { sums.push_back(&counter); });
-  auto next = sums.begin();
-  ForEachCounter(*this, [&](const Counter& counter) { (*next++)->Add(counter.value()); });
+  AddCounters(*this, sum, [](const Counter& counter) { return counter.value(); });
   for (const auto gauge :
        {&TenantCounters::forming, &TenantCounters::active, &TenantCounters::failed,
         &TenantCounters::sessions, &TenantCounters::buffers, &TenantCounters::buffer_bytes}) {
@@ -80,10 +86,7 @@ void TenantCounters::AddTo(TenantCounters* sum) const {
 }
 
 void TenantCounters::MoveCountersTo(TenantCounters* sum) {
-  std::vector<Counter*> sums;
-  ForEachCounter(*sum, [&](Counter& counter) { sums.push_back(&counter); });
-  auto next = sums.begin();
-  ForEachCounter(*this, [&](Counter& counter) { (*next++)->Add(counter.Take()); });
+  AddCounters(*this, sum, [](Counter& counter) { return counter.Take(); });
 }
 
 std::string DaemonCounters::Place(const std::string& name) {

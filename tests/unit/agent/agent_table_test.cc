@@ -129,12 +129,16 @@ TEST(AgentTable, TheEndIsTheLastWordAndTheEntryIsGone) {
 }
 
 // The controller reads the registration later, and takes what it names for running.
+void EndBehindRegistration(AgentTable* table) {
+  table->Announce(Info());
+  table->Report(Stats(1));
+  ASSERT_EQ(table->Registration().size(), 1u);
+  table->Ended(kId, "destroyed");
+}
+
 TEST(AgentTable, WhatEndsBehindItsRegistrationIsToldOnceTheControllerListens) {
   AgentTable table;
-  table.Announce(Info());
-  table.Report(Stats(1));
-  ASSERT_EQ(table.Registration().size(), 1u);
-  table.Ended(kId, "destroyed");
+  ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
   table.ForgetEnded();  // as while nobody has accepted us
   const auto said = table.TakeUnsaid();
   ASSERT_FALSE(said.empty());
@@ -144,10 +148,7 @@ TEST(AgentTable, WhatEndsBehindItsRegistrationIsToldOnceTheControllerListens) {
 
 TEST(AgentTable, WhatEndsBehindARegistrationThatNobodyAcceptsIsForgottenWithItsStream) {
   AgentTable table;
-  table.Announce(Info());
-  table.Report(Stats(1));
-  ASSERT_EQ(table.Registration().size(), 1u);
-  table.Ended(kId, "destroyed");
+  ASSERT_NO_FATAL_FAILURE(EndBehindRegistration(&table));
   table.ForgetRegistration();
   EXPECT_TRUE(table.TakeUnsaid().empty());
   EXPECT_TRUE(table.Registration().empty());
