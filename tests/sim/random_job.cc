@@ -159,6 +159,8 @@ void RandomJob::KillAProcess(std::mt19937_64& random) {
   }
 }
 
+void RandomJob::PostOneMore() { job_.PostAll(OpKind::kAllReduce, 1); }
+
 std::string RandomJob::WhoHopes() const {
   for (int r = 0; r < ranks(); ++r) {
     if (!alive_[static_cast<size_t>(r)]) continue;

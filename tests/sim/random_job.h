@@ -33,6 +33,8 @@ class RandomJob {
   // Some process ends, as by SIGKILL; the others call what is left, and once more. REQUIRES:
   // running.
   void KillAProcess(std::mt19937_64& random);
+  // An all-reduce that Check() does not know. REQUIRES: Check()ed, running.
+  void PostOneMore();
   // No rank was lost, and it was not refused.
   bool running() const { return !lost_ && !ended_; }
   bool lost() const { return lost_; }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/planner.h"
+#include "tests/sim/misplaced_lanes.h"
 #include "tests/sim/random_job.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr int64_t kPatienceNs = 300 * kNsPerSec;
 // A lane may be without a connection for 700 ms.
 constexpr int64_t kLongestPartNs = 200 * kNsPerMs;
+// A lane that could not move tries again each second, and says so with the next operation.
+constexpr int kMovesAwaited = 20;
 constexpr size_t kMostJobs = 8;
 
 class RandomWorld {
@@ -75,6 +78,7 @@ class RandomWorld {
     if (deaths_ && violation_.empty()) ComeBackAndWork();
     if (violation_.empty()) FinishJobs();
     if (violation_.empty()) Settle();
+    if (violation_.empty()) SettleLanes();
     if (violation_.empty()) CheckEpochs();
     return violation_;
   }
@@ -276,6 +280,28 @@ class RandomWorld {
     const bool settled = world_.RunUntil(
         [&] { return WhoIsBehind().empty() && WhoIsRemembered().empty(); }, kPatienceNs);
     Expect(settled, absl::StrCat(WhoIsBehind(), WhoIsRemembered()));
+  }
+
+  // REQUIRES: Check()ed jobs, as operations follow that say where the lanes are.
+  void SettleLanes() {
+    std::vector<CommId> running;
+    for (RandomJob& job : jobs_) {
+      if (job.running()) running.push_back(job.id());
+    }
+    std::string misplaced = "not looked at";
+    for (int i = 0; i < kMovesAwaited && !misplaced.empty(); ++i) {
+      world_.RunFor(kNsPerSec);
+      for (RandomJob& job : jobs_) {
+        if (job.running()) job.PostOneMore();
+      }
+      const auto over = [](const RandomJob& job) { return !job.running() || job.Over(); };
+      Expect(world_.RunUntil([&] { return std::ranges::all_of(jobs_, over); }, kPatienceNs),
+             "some rank waits for ever when all has settled");
+      world_.RunFor(kNsPerSec);
+      misplaced = control_->With(
+          [&](Coordinator& c) { return MisplacedLane(c.registry(), *control_, running); });
+    }
+    Expect(misplaced.empty(), misplaced);
   }
 
   // Of communicators that live and do not run what the controller wants, on all of their hosts.

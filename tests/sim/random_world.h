@@ -14,8 +14,9 @@
 //   not called.
 // - A job is refused only for a quota, where a Tenant has had one; a request of operators only
 //   because it does not hold together, and then nothing changes.
-// - In the end every communicator runs what the controller wants; daemons and the controller know
-//   of no communicator and no process that is not there.
+// - In the end every communicator runs what the controller wants, and its rings' lanes leave from
+//   the source ports that it wants; daemons and the controller know of no communicator and no
+//   process that is not there.
 //
 // Not in here: source ports that are found by probing, NICs that fail, captured graphs, one-sided
 // calls.

@@ -156,6 +156,13 @@ void SimJob::CopyToOutput(int r, uint64_t at, uint64_t count) {
               member.output.begin() + static_cast<ptrdiff_t>(at));
 }
 
+void SimJob::PostInPlace(int r, uint64_t count, uint64_t at) {
+  CopyToOutput(r, at, count);
+  SimCall call = CallOf(r, OpKind::kAllReduce, count, at);
+  call.send = call.recv;
+  tenant(r).Post(rank(r), call);
+}
+
 void SimJob::OpenWindow(int r, uint64_t count) {
   const Member& member = members_[static_cast<size_t>(r)];
   member.tenant->OpenWindow(*member.rank, RefOf(member, member.output), count * sizeof(float));

@@ -45,6 +45,10 @@ class SimJob {
   // Posts the call on rank r.
   void Post(int r, OpKind kind, uint64_t count, int root = 0);
   void PostAll(OpKind kind, uint64_t count, int root = 0);
+  // Posts an all-reduce in place over the output, `at` elements from its start, with the input's
+  // elements there. One that is lost leaves them there, one that runs twice a sum of sums: Wrong()
+  // over memory that several of them have filled one behind the other sees each.
+  void PostInPlace(int r, uint64_t count, uint64_t at);
   // A send or receive of rank r: `count` elements from `at` on of its input or output.
   struct Message {
     bool sends = true;

@@ -18,7 +18,36 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr uint64_t kSeeds = 150;
-constexpr uint64_t kElements = 60'000;
+
+// `operations` all-reduces of every rank, each with memory of its own, posted in their order and at
+// the ranks' own pace.
+class Operations {
+ public:
+  // REQUIRES: buffers of operations × count elements.
+  Operations(SimJob& job, uint64_t operations, uint64_t count)
+      : job_(job), operations_(operations), count_(count) {
+    job_.Fill(operations_ * count_);
+    posted_.resize(static_cast<size_t>(job_.ranks()));
+  }
+  bool AllPosted() const { return std::ranges::min(posted_) == operations_; }
+  void PostOne(size_t rank) {
+    if (posted_[rank] == operations_) return;
+    job_.PostInPlace(static_cast<int>(rank), count_, posted_[rank]++ * count_);
+  }
+  void PostOne(std::mt19937_64& random) { PostOne(random() % posted_.size()); }
+  void PostAll() {
+    while (!AllPosted()) {
+      for (size_t r = 0; r < posted_.size(); ++r) PostOne(r);
+    }
+  }
+  // Elements of all of them that are not the sum.
+  uint64_t Wrong() const { return job_.Wrong(OpKind::kAllReduce, operations_ * count_); }
+
+ private:
+  SimJob& job_;
+  const uint64_t operations_, count_;
+  std::vector<uint64_t> posted_;  // by rank
+};
 
 TEST(SimStrategyChange, AnIdleCommunicatorGoesOver) {
   RunningJob running(1);
@@ -59,27 +88,22 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
     const int hosts = 2 + static_cast<int>(random() % 3);
     std::vector<int> layout;
     for (int r = 0; r < hosts + static_cast<int>(random() % 4); ++r) layout.push_back(r % hosts);
-    RunningJob running(seed, layout, kElements * sizeof(float));
+    constexpr uint64_t kOperations = 24, kLargestCount = 10'000;
+    RunningJob running(seed, layout, kOperations * kLargestCount * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    job.Fill(kElements);
-    const uint64_t count = 1 + random() % (kElements / layout.size());
-    constexpr int kOperations = 24;
-    std::vector<int> posted(layout.size());
+    const uint64_t count = 1 + random() % kLargestCount;
+    Operations operations(job, kOperations, count);
     uint64_t epoch = 1;
-    while (std::ranges::min(posted) < kOperations) {
-      const size_t rank = random() % posted.size();
-      if (posted[rank] < kOperations) {
-        job.Post(static_cast<int>(rank), OpKind::kAllReduce, count);
-        ++posted[rank];
-      }
+    while (!operations.AllPosted()) {
+      operations.PostOne(random);
       if (random() % 12 == 0) changes.Propose(changes.Random(++epoch, random));
       if (random() % 3 == 0) world.RunFor(static_cast<int64_t>(random() % 300) * kNsPerUs);
     }
     changes.Propose(changes.Random(++epoch, random));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
         << job.rank(0).failure() << changes.trouble();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u);
+    EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < hosts; ++h) {
       const auto& report = world.host(h).controller().reports.at(changes.id());
       EXPECT_EQ(report.state, "active");
@@ -87,7 +111,7 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
     changed += epoch - 1;
     // What was proposed last serves from here on.
     const OpKind kind = OpKind::kAllGather;
-    job.Fill(kElements);
+    job.Fill(count);
     job.PostAll(kind, count);
     ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
     EXPECT_EQ(job.Wrong(kind, count), 0u);
@@ -97,22 +121,22 @@ TEST(SimStrategyChange, UnderLoadEveryOperationRunsOnceUnderOneStrategy) {
 
 TEST(SimStrategyChange, AThousandChangesInARowLoseNothing) {
   std::mt19937_64 random(1);
-  RunningJob running(1, {0, 1, 2, 0}, kElements * sizeof(float));
+  constexpr uint64_t kOperations = 3, kLargestCount = 5000;
+  RunningJob running(1, {0, 1, 2, 0}, kOperations * kLargestCount * sizeof(float));
   auto& [world, job, changes] = running;
   ASSERT_TRUE(job.Form());
   constexpr uint64_t kChanges = 1000;
   for (uint64_t epoch = 2; epoch <= kChanges + 1; ++epoch) {
-    const uint64_t count = 1 + random() % 5000;
-    job.Fill(count);
+    Operations operations(job, kOperations, 1 + random() % kLargestCount);
     changes.Propose(changes.Random(epoch, random));
-    for (int i = 0; i < 3; ++i) job.PostAll(OpKind::kAllReduce, count);
+    operations.PostAll();
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
         << "epoch " << epoch << job.rank(0).failure() << changes.trouble();
-    ASSERT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u) << "epoch " << epoch;
+    ASSERT_EQ(operations.Wrong(), 0u) << "epoch " << epoch;
   }
   world.RunFor(kNsPerSec);
   const auto& report = world.host(0).controller().reports.at(changes.id());
-  EXPECT_EQ(report.operations, 3 * kChanges);
+  EXPECT_EQ(report.operations, kOperations * kChanges);
   EXPECT_LE(world.network().open_streams(), 2u + 3u * report.lanes.size()) << "old lanes stay open";
 }
 
@@ -121,13 +145,13 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    RunningJob running(seed);
+    RunningJob running(seed, {0, 1, 2}, 400'000 * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     changes.Propose(changes.InOrder(2));
     ASSERT_TRUE(world.RunUntil([&] { return changes.AllAt(2); }));
-    job.Fill(200'000);
-    for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
+    Operations operations(job, 4, 100'000);
+    operations.PostAll();
     Strategy moved = changes.InOrder(2);
     for (uint64_t epoch = 3; epoch <= 6; ++epoch) {
       world.RunFor(static_cast<int64_t>(random() % 2000) * kNsPerUs);
@@ -140,7 +164,7 @@ TEST(SimStrategyChange, OtherPortsMoveTheLanesAndNothingElse) {
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(6); }))
         << job.rank(0).failure();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
+    EXPECT_EQ(operations.Wrong(), 0u);
     world.RunFor(kNsPerSec);
     for (int h = 0; h < 3; ++h) {
       job.PostAll(OpKind::kAllReduce, 10);  // so that there is news to report
@@ -159,7 +183,8 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    RunningJob running(seed, {0, 1, 2, 3}, kElements * sizeof(float));
+    constexpr uint64_t kOperations = 20, kLargestCount = 12'000;
+    RunningJob running(seed, {0, 1, 2, 3}, kOperations * kLargestCount * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
     changes.Propose(changes.InOrder(2));
@@ -169,17 +194,10 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
     };
     std::vector<std::string> before;
     for (int h = 0; h < 4; ++h) before.push_back(lane_of(h).local);
-    job.Fill(kElements);
-    const uint64_t count = 1 + random() % (kElements / 4);
-    constexpr int kOperations = 20;
-    std::vector<int> posted(4);
+    Operations operations(job, kOperations, 1 + random() % kLargestCount);
     uint64_t epoch = 2;
-    while (std::ranges::min(posted) < kOperations) {
-      const size_t rank = random() % posted.size();
-      if (posted[rank] < kOperations) {
-        job.Post(static_cast<int>(rank), OpKind::kAllReduce, count);
-        ++posted[rank];
-      }
+    while (!operations.AllPosted()) {
+      operations.PostOne(random);
       if (random() % 8 == 0) {
         Strategy chosen = changes.InOrder(++epoch);
         chosen.algorithms.rules = {{OpKind::kAllReduce, kAlgorithm[random() % 3]}};
@@ -191,7 +209,7 @@ TEST(SimStrategyChange, AnotherChoiceOfAlgorithmsKeepsTheLanes) {
     changes.Propose(changes.InOrder(++epoch));
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(epoch); }))
         << job.rank(0).failure() << changes.trouble();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, count), 0u);
+    EXPECT_EQ(operations.Wrong(), 0u);
     for (int h = 0; h < 4; ++h) {
       EXPECT_EQ(lane_of(h).local, before[static_cast<size_t>(h)]);
       EXPECT_EQ(lane_of(h).reconnects, 0u);
@@ -203,11 +221,11 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
-    RunningJob running(seed);
+    RunningJob running(seed, {0, 1, 2}, 400'000 * sizeof(float));
     auto& [world, job, changes] = running;
     ASSERT_TRUE(job.Form());
-    job.Fill(200'000);
-    for (int i = 0; i < 4; ++i) job.PostAll(OpKind::kAllReduce, 200'000);
+    Operations operations(job, 4, 100'000);
+    operations.PostAll();
     changes.Propose(changes.Random(2, random));
     for (int cut = 0; cut < 3; ++cut) {
       world.RunFor(static_cast<int64_t>(random() % 1500) * kNsPerUs);
@@ -217,7 +235,7 @@ TEST(SimStrategyChange, ALaneThatBreaksMeanwhileIsNoLoss) {
     }
     ASSERT_TRUE(world.RunUntil([&] { return job.Done() && changes.AllAt(2); }, 30 * kNsPerSec))
         << job.rank(0).failure() << changes.trouble();
-    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, 200'000), 0u);
+    EXPECT_EQ(operations.Wrong(), 0u);
   }
 }
 
