@@ -14,6 +14,7 @@ MIB = 1 << 20
 # Of the published testbed: hosts 1 and 5 in one rack, 2 and 3 in the other.
 LIBRARY_ORDER = ["h2", "h1", "h3", "h5"]
 LINK_BPS = 100e6  # of every link, each way (tests/testbeds/mccs.yaml)
+SPINES = 2
 
 # kind: Policy, whose spec is this.
 PLACED = {"policy": "fair_flow"}
