@@ -35,12 +35,21 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
                                                        size_t hosts) {
   std::vector<YamlReader> entries = host.Children("nics", Need::kRequired);
   UniqueNames unique("the NICs of a host need names of their own");
+  // Both parts may have a '-': eth0 at p1-leaf0, and eth0-p1 at leaf0. Links of other hosts and
+  // those between switches cannot be meant, as nobody else's have "HOST/" before them.
+  UniqueNames links(
+      "the links of a host's NICs, which are called NIC-SWITCH, need names of their own: call one "
+      "of the NICs otherwise");
   std::vector<NicEntry> nics;
   size_t count = 0;
   for (YamlReader& entry : entries) {
-    nics.push_back(ReadNic(entry, gpus, hosts));
-    for (const std::string& name : nics.back().names) unique.Add(entry, "name", name);
-    count += nics.back().names.size();
+    const NicEntry& nic = nics.emplace_back(ReadNic(entry, gpus, hosts));
+    for (size_t i = 0; i < nic.names.size(); ++i) {
+      if (!unique.Add(entry, "name", nic.names[i]) || i >= nic.switches.size()) continue;
+      const std::string& at = topology_.switch_of(nic.switches[i]).name;
+      links.Add(entry, "name", Topology::LinkName(nic.names[i], at));
+    }
+    count += nic.names.size();
   }
   if (entries.empty() && !host.Refused())
     host.Refuse("nics", "a host needs a NIC; name one, with its switch and capacity");

@@ -76,8 +76,8 @@ class Topology {
 
   explicit Topology(std::string name) : name_(std::move(name)) {}
 
-  // Building. REQUIRES of all: names are new among their kind, switches and hosts being one kind;
-  // ids are of this topology; capacities above zero.
+  // Building. REQUIRES of all: names are new among their kind, switches and hosts being one kind,
+  // as are all links; ids are of this topology; capacities above zero.
   PodId AddPod(const std::string& name);
   RackId AddRack(const std::string& name, std::optional<PodId> pod = std::nullopt);
   SwitchId AddSwitch(const std::string& name, std::optional<uint32_t> hash_seed = std::nullopt);

@@ -71,9 +71,10 @@ inline constexpr int32_t kMaxGpusOfHost = 64;
 inline constexpr size_t kMaxNicsOfHost = 64;
 
 // kInvalidArgument: what base/yaml_config.h refuses, and a topology that does not hold together:
-// ends that are not there, names that are there twice, rates that are not above zero, hosts that do
-// not reach each other, hosts without NICs and switches without links, rules for source ports that
-// contradict each other. One line for each fault, "FILE:LINE:COLUMN: what and the remedy".
+// ends that are not there, names (of NICs' links, too) that are there twice, rates that are not
+// above zero, hosts that do not reach each other, hosts without NICs and switches without links,
+// rules for source ports that contradict each other. One line for each fault, "FILE:LINE:COLUMN:
+// what and the remedy".
 absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::string& file_name);
 
 // The same for the `spec` of an object whose reader the caller has. Faults stay in the reader: the

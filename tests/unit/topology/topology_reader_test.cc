@@ -208,6 +208,37 @@ TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
               HasSubstr("t.yaml:29:13: 'leaf0' is there already, on line 10"));
 }
 
+// A NIC's link is called HOST/NIC-SWITCH, and all three parts may have a '-'.
+TEST(TopologyReader, LinksOfNicsThatWouldHaveOneNameAreRefused) {
+  const std::string nic = "- {name: nic0, switch: leaf1, capacity: 200Mbps}";
+  const auto refusal = [&](const std::string& switches, const std::string& nics) {
+    return std::string(
+        Parse(absl::StrReplaceAll(kSmall, {{"- name: spine0", switches}, {nic, nics}}))
+            .status()
+            .message());
+  };
+  EXPECT_EQ(refusal("- name: spine0,p1-leaf1",
+                    "- {name: nic0-p1, switch: leaf1, capacity: 1Gbps}\n"
+                    "        - {name: nic0, switch: p1-leaf1, capacity: 1Gbps}"),
+            "t.yaml:26:18: 'nic0-p1-leaf1' is there already, on line 25; the links of a host's "
+            "NICs, which are called NIC-SWITCH, need names of their own: call one of the NICs "
+            "otherwise");
+  EXPECT_THAT(
+      refusal("- name: spine0,b-c,c", "- {name: \"a,a-b\", switch: \"b-c,c\", capacity: 1Gbps}"),
+      HasSubstr("t.yaml:25:18: 'a-b-c' is there already, on line 25"));
+}
+
+TEST(TopologyReader, LinksOfOtherHostsAndThoseBetweenSwitchesDoNotMeetThoseOfNics) {
+  const auto topology = Parse(absl::StrReplaceAll(
+      kSmall, {{"- name: h3", "- name: h3,h3-nic0"},
+               {"- between: [\"leaf[0-1]\", spine0]",
+                "- between: [\"leaf[0-1]\", spine0]\n      name: nic0-leaf1,h3-nic0-leaf1"}}));
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  for (const char* link : {"h3/nic0-leaf1", "h3-nic0/nic0-leaf1", "nic0-leaf1", "h3-nic0-leaf1"}) {
+    EXPECT_TRUE(topology->FindLink(link).has_value()) << link;
+  }
+}
+
 TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
   for (const char* rate : {"0", "0Gbps", "-5Gbps", "50", "fast", "50GB", "1.5bps"}) {
     EXPECT_EQ(ErrorOf("100Gbps", rate),
