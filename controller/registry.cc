@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/endpoint.h"
 #include "base/status_macros.h"
+#include "controller/ring_check.h"
 
 namespace mccs {
 namespace {
@@ -17,18 +18,11 @@ absl::Status CheckAnnounce(const agent::Announce& announce) {
         "communicator ", FormatCommId(CommId(announce.comm_id())), " as announced: ", why...));
   };
   if (announce.comm_id() == 0) return refuse("id 0 is none");
-  if (announce.hosts_size() == 0) return refuse("no hosts");
   if (announce.members_size() < announce.hosts_size()) {
     return refuse(announce.members_size(), " ranks on ", announce.hosts_size(), " hosts");
   }
-  if (announce.strategy().channels_size() == 0) return refuse("its strategy has no channel");
-  for (const strategy::ChannelStrategy& channel : announce.strategy().channels()) {
-    for (int host : channel.ring()) {
-      if (host < 0 || host >= announce.hosts_size()) {
-        return refuse("a ring names host ", host, " of ", announce.hosts_size());
-      }
-    }
-  }
+  if (const absl::Status rings = CheckRings(announce.hosts(), announce.strategy()); !rings.ok())
+    return refuse(std::string(rings.message()));
   return absl::OkStatus();
 }
 

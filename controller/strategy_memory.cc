@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/ring_check.h"
 #include "proto/stored.pb.h"
 
 namespace mccs {
@@ -26,6 +27,7 @@ void StrategyMemory::Remember(const std::vector<StoredStrategy>& stored) {
     kept_.insert(each.id);
     stored::CommunicatorStrategy record;
     if (!record.ParseFromString(each.record) || record.comm_id() != each.id.value()) continue;
+    if (!CheckRings(record.hosts(), record.strategy()).ok()) continue;
     remembered_[each.id] = {.id = each.id,
                             .tenant = record.tenant(),
                             .hosts = {record.hosts().begin(), record.hosts().end()},

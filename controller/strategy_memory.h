@@ -28,7 +28,8 @@ struct StrategyChanges {
 
 class StrategyMemory {
  public:
-  // What the store held. Records that cannot be read are dropped, and erased with the next changes.
+  // What the store held. Records that cannot be read, or make no sense, are dropped, and erased
+  // with the next changes.
   void Remember(const std::vector<StoredStrategy>& stored);
   // Of the remembered communicators only those that a daemon has announced since then stay, and no
   // host of them is waited for any longer.

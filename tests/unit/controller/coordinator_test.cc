@@ -324,6 +324,40 @@ TEST_F(CoordinatorTest, NonsenseAboutCommunicatorsChangesNothing) {
   EXPECT_EQ(Describe("0")->summary().hosts(), 2);
 }
 
+// Policies take them for rings: a lane from a host to itself has no path.
+TEST_F(CoordinatorTest, RingsThatDoNotGoOnceAroundTheHostsAreNotTaken) {
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(After(
+      {}, Together({TopologyDocument("t", "h[0-2]"), PolicyDocument("p", "  policy: shares\n")}))));
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  const std::vector<std::vector<int>> rings = {{0, 0, 0}, {0, 1, 1}, {0, 1}, {}, {0, 1, 2, 0}};
+  std::vector<agent::Announce> bad = {MakeAnnounce(1, {"h0", "h0"}),
+                                      MakeAnnounce(1, {"h0", "h1", "h0"})};
+  for (const std::vector<int>& ring : rings) {
+    bad.push_back(MakeAnnounce(1, {"h0", "h1", "h2"}, 2));
+    strategy::ChannelStrategy* last = bad.back().mutable_strategy()->mutable_channels(1);
+    last->clear_ring();
+    for (const int host : ring) last->add_ring(host);
+  }
+  for (agent::Announce& announce : bad) {
+    SCOPED_TRACE(announce.ShortDebugString());
+    for (const bool running : {false, true}) {
+      announce.set_running(running);
+      EXPECT_TRUE(Say(kFirst, Announcement(announce)).empty());
+      Tick();
+      EXPECT_EQ(communicators(), 0u);
+    }
+    ExpectEnded(Say(kThird, Registration(MakeHost("h2"), {announce})), kThird,
+                "communicator 0000000000000001 as announced: ");
+  }
+  // One that runs goes on as it did.
+  Say(kFirst, Announcement(MakeAnnounce(1, {"h0", "h1"})));
+  bad[0].set_running(true);
+  Say(kFirst, Announcement(bad[0]));
+  Tick();
+  EXPECT_EQ(Describe("0")->summary().hosts(), 2);
+}
+
 TEST_F(CoordinatorTest, ACommunicatorIsFoundByAnUnambiguousPrefix) {
   Say(kFirst, Registration(MakeHost("h0")));
   Say(kFirst, Announcement(MakeAnnounce(0xab00000000000001, {"h0"})));

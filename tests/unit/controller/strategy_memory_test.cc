@@ -180,9 +180,16 @@ TEST_F(StrategyMemoryTest, WhoNeverComesBackIsForgotten) {
   EXPECT_TRUE(Stored().empty());
 }
 
-TEST_F(StrategyMemoryTest, ARecordThatCannotBeReadIsErased) {
+TEST_F(StrategyMemoryTest, ARecordThatCannotBeReadOrMakesNoSenseIsErased) {
+  stored::CommunicatorStrategy no_ring;
+  no_ring.set_comm_id(8);
+  no_ring.add_hosts("h0");
+  no_ring.add_hosts("h1");
+  strategy::ChannelStrategy* channel = no_ring.mutable_strategy()->add_channels();
+  for (const int host : {0, 0}) channel->add_ring(host);
   StoreChange change;
-  change.put_strategies = {{CommId(9), "\xff\xff no record"}};
+  change.put_strategies = {{CommId(8), no_ring.SerializeAsString()},
+                           {CommId(9), "\xff\xff no record"}};
   ASSERT_TRUE(store_.Commit(change).ok());
   Restart();
   EXPECT_EQ(Viewed(), 0u);
