@@ -5,13 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "controller/objects/cross_check.h"
 
 namespace mccs {
 namespace {
 
 constexpr size_t kMaxObjectsInAudit = 20;
-constexpr size_t kLongestOutcome = 1000;
+constexpr size_t kLongestOutcome = 1000;  // bytes
 constexpr size_t kLongestCaller = 200;
 // The peer of its own decisions. No transport calls one so.
 constexpr char kTheController[] = "mccs-controller";
@@ -174,7 +175,7 @@ absl::Status Catalog::Keep(const PlannedChange& plan, AuditEntry entry) {
 }
 
 void Catalog::KeepRefusal(AuditEntry entry, const absl::Status& why) {
-  entry.outcome = absl::StrCat("refused: ", std::string(why.message())).substr(0, kLongestOutcome);
+  entry.outcome = CutText(absl::StrCat("refused: ", std::string(why.message())), kLongestOutcome);
   entry.revision = objects_->revision;
   log_->Info(WhoDid(entry), " refused: ", std::string(why.message()));
   KeepAudit({std::move(entry)});
@@ -191,8 +192,8 @@ void Catalog::KeepAudit(std::vector<AuditEntry> entries) {
 
 AuditEntry Catalog::EntryOf(const char* action, const Caller& caller) const {
   return {.time = clock_->Now(),
-          .peer = caller.peer.substr(0, kLongestCaller),
-          .user = caller.user.substr(0, kLongestCaller),
+          .peer = CutText(caller.peer, kLongestCaller),
+          .user = CutText(caller.user, kLongestCaller),
           .action = action,
           .objects = "",
           .outcome = ""};
@@ -210,8 +211,8 @@ void Catalog::NoteDecisions(const std::vector<OwnDecision>& decisions) {
   for (const OwnDecision& decision : decisions) {
     AuditEntry& entry = entries.emplace_back(
         EntryOf(decision.action.c_str(), {.peer = kTheController, .user = ""}));
-    entry.objects = decision.objects.substr(0, kLongestOutcome);
-    entry.outcome = decision.outcome.substr(0, kLongestOutcome);
+    entry.objects = CutText(decision.objects, kLongestOutcome);
+    entry.outcome = CutText(decision.outcome, kLongestOutcome);
     entry.revision = objects_->revision;
   }
   KeepAudit(std::move(entries));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace mccs {
 namespace {
@@ -26,7 +27,7 @@ peer::Message FailedMessage(const absl::Status& why) {
 
 absl::Status StatusFromPeer(uint32_t code, const std::string& text) {
   const bool known = code > 0 && code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
-  std::string line = text.substr(0, kMaxPeerTextBytes);
+  std::string line = CutText(text, kMaxPeerTextBytes);
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }

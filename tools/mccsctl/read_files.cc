@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 
 namespace mccs {
 namespace {
@@ -47,30 +48,10 @@ absl::StatusOr<std::string> ReadOne(const std::string& path, size_t room) {
   return text;
 }
 
-// Bytes of the character that `text` begins with; 0: it is no UTF-8 (RFC 3629).
-size_t LengthOfFirst(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const size_t length = first < 0x80   ? 1
-                        : first < 0xC2 ? 0
-                        : first < 0xE0 ? 2
-                        : first < 0xF0 ? 3
-                        : first < 0xF5 ? 4
-                                       : 0;
-  if (length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Written longer than need be, half of a pair of UTF-16, above the last character.
-  const bool wrong = (first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F) ||
-                     (first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F);
-  return wrong ? 0 : length;
-}
-
 absl::Status CheckUtf8(std::string_view text, const std::string& name) {
   int line = 1, column = 1;
   while (!text.empty()) {
-    const size_t length = LengthOfFirst(text);
+    const size_t length = FirstCharacterBytes(text);
     if (length == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(name, ":", line, ":", column, ": byte 0x",

@@ -113,6 +113,30 @@ TEST_F(CatalogTest, RefusalsFromElsewhereAndOwnDecisionsAreInTheAuditLog) {
   ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
 }
 
+// An entry goes to operators as protobuf, which takes UTF-8 alone.
+TEST_F(CatalogTest, LongTextsAreCutBetweenCharacters) {
+  const auto arrows = [](size_t bytes) {
+    std::string text;
+    while (text.size() < bytes) text += "\u2192";  // three bytes
+    return text;
+  };
+  const auto fits = [](const std::string& text, size_t most) {
+    EXPECT_LE(text.size(), most);
+    EXPECT_GT(text.size(), most - 3);
+    EXPECT_TRUE(text.ends_with("\u2192")) << text.size();
+  };
+  for (const char* shift : {"", "x", "xy"}) {
+    catalog_->NoteRefusal("drain", {shift + arrows(300), shift + arrows(300)},
+                          absl::NotFoundError(shift + arrows(2000)));
+    fits(LastAudit().peer, 200);
+    fits(LastAudit().user, 200);
+    fits(LastAudit().outcome, 1000);
+    catalog_->NoteDecisions({{"replan", shift + arrows(2000), shift + arrows(2000)}});
+    fits(LastAudit().objects, 1000);
+    fits(LastAudit().outcome, 1000);
+  }
+}
+
 TEST_F(CatalogTest, ADryRunChangesNothingAndLeavesNoTrace) {
   ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
   EXPECT_TRUE(Apply(TenantDocument("b", 2), /*dry_run=*/true).ok());
