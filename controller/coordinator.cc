@@ -285,7 +285,7 @@ void Coordinator::NoteBroken(std::set<std::string> broken) {
 void Coordinator::TellPaces() {
   std::vector<PlannedPace> planned = planned_paces_;
   windows_.ApplyTo(&planned);
-  for (const agent::Pace& pace : paces_.Update(planned)) {
+  for (const agent::Pace& pace : paces_.Update(planned, lifts_)) {
     const auto record = registry_.communicators().find(CommId(pace.comm_id()));
     if (record == registry_.communicators().end()) continue;  // It has ended since.
     for (const std::string& name : record->second.announced.hosts()) {
@@ -411,10 +411,11 @@ void Coordinator::Tick() {
     registry_.SetCosts(wish.id, wish.costs);
     ReplanSince(absl::StrCat("costs of ", NameOf(wish.id), " measured"));
   }
+  const bool lifted = std::exchange(lifts_, now - started_ >= kLiftAfterNs);
   if (!replan_.empty()) {
     Replan();
   } else {
-    if (windows_.UpdateAll(now, clocks_)) TellPaces();
+    if (windows_.UpdateAll(now, clocks_) || lifts_ != lifted) TellPaces();
     SendProbes();
   }
 }

@@ -62,6 +62,9 @@ class Coordinator {
   // A proposal of which nothing has been heard for so long is given up; and so long a communicator
   // whose leader gave one up is left alone.
   static constexpr int64_t kProposalPatienceNs = 30 * kNsPerSec;
+  // Limits of an earlier controller that are none any more are lifted after so long: by then
+  // daemons are back, their clocks are known, and periods are found that windows go by.
+  static constexpr int64_t kLiftAfterNs = 10 * kNsPerSec;
 
   // LIFETIME: clock and log outlive it.
   Coordinator(CoordinatorOptions options, const Clock* clock, Log* log);
@@ -152,6 +155,7 @@ class Coordinator {
   Questions questions_;
   StrategyMemory strategies_;
   PaceBook paces_;
+  bool lifts_ = false;                      // kLiftAfterNs are over
   std::vector<PlannedPace> planned_paces_;  // without windows
   std::set<std::string> broken_;            // guarantees, as people were told
   HostClocks clocks_;

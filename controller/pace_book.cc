@@ -34,12 +34,12 @@ bool IsFree(const PlannedPace& pace) {
 
 }  // namespace
 
-std::vector<agent::Pace> PaceBook::Update(const std::vector<PlannedPace>& planned) {
+std::vector<agent::Pace> PaceBook::Update(const std::vector<PlannedPace>& planned, bool lifts) {
   std::vector<agent::Pace> news;
   std::map<CommId, Told> before = std::exchange(told_, {});
   for (const PlannedPace& pace : planned) {
     const auto old = before.find(pace.id);
-    if (old == before.end() && IsFree(pace)) continue;
+    if (old == before.end() && !lifts && IsFree(pace)) continue;
     if (old != before.end() && old->second.pace == pace) {
       told_.insert(before.extract(old));
       continue;

@@ -24,8 +24,9 @@ class PaceBook {
 
   // These hold from now on, and those of communicators that are not among them are forgotten.
   // Returns what is new, one for each communicator: it is for all of its hosts. One without any
-  // limit that was never told one is told nothing. Windows are on the controller's clock.
-  std::vector<agent::Pace> Update(const std::vector<PlannedPace>& planned);
+  // limit, that was told nothing by this book, is told so if `lifts`: an earlier controller may
+  // have told it one. Windows are on the controller's clock.
+  std::vector<agent::Pace> Update(const std::vector<PlannedPace>& planned, bool lifts);
 
   // What holds for communicators that have ranks on `host`: for a daemon that has forgotten it.
   std::vector<agent::Pace> HeldOn(const std::string& host,

@@ -45,7 +45,7 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   MCCS_RETURN_IF_ERROR(next->ReserveStaging());
   next_ = std::move(next);
   for (const HostIndex host : excused_) next_->Excuse(host);
-  if (pace_.has_value()) next_->SetPace(*pace_);
+  if (gated_) next_->SetPace(*pace_);
   next_epoch_ = strategy.epoch;
   next_status_ = absl::OkStatus();
   return absl::OkStatus();
@@ -80,6 +80,8 @@ void CommunicatorLanes::CloseOld() {
 void CommunicatorLanes::SetPace(const Pace& pace) {
   if (pace_.has_value() && pace.revision < pace_->revision) return;
   pace_ = pace;
+  gated_ |= !pace.IsFree();
+  if (!gated_) return;
   for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
     if (set != nullptr) set->SetPace(pace);
   }

@@ -57,6 +57,7 @@ class CommunicatorLanes {
   // ---- Rates ----
 
   // From now on, for all lanes out of this host. An older revision than the last one is nothing.
+  // Lanes have gates from the first pace on that is not a free one.
   void SetPace(const Pace& pace);
   // A lane that is in use has something to send, and its gate alone holds it back.
   bool held() const;
@@ -95,6 +96,7 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
   std::optional<Pace> pace_;
+  bool gated_ = false;
   absl::Status next_status_;
 };
 

@@ -18,6 +18,10 @@ bool SendWindows::OpenAt(MonotonicNs now) const {
   return period_ns == 0 || PhaseOf(*this, now) < open_ns;
 }
 
+bool Pace::IsFree() const {
+  return lanes.empty() && priority == 0 && windows.period_ns == 0 && tenant_rate_bps == 0;
+}
+
 uint8_t ControlMark(const Markings& markings) {
   const auto highest =
       std::find_if(markings.rbegin(), markings.rend(), [](uint8_t mark) { return mark != 0; });

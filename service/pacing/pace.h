@@ -47,6 +47,9 @@ struct Pace {
   uint64_t tenant_rate_bps = 0;
   std::string tenant = {};
 
+  // Nothing is limited, and nobody goes after it.
+  bool IsFree() const;
+
   friend bool operator==(const Pace&, const Pace&) = default;
 };
 

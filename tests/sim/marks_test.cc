@@ -50,6 +50,19 @@ TEST(SimMarks, ControlLinksBearTheHighestAndLanesTheirTenants) {
   EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(46, 46, 40, 40, 40, 40));
 }
 
+// "No limits" is nothing new to who never had one.
+TEST(SimMarks, WhoWasNeverToldALimitIsAsIfNothingWereSaid) {
+  SimWorld world({.seed = 1, .hosts = 2, .network = {}, .markings = {10, 0, 0, 0, 0, 40, 0, 0}});
+  SimJob job(world, {0, 1}, 1 << 16);
+  ASSERT_TRUE(job.Form());
+  SetPriority(world, 0, 1);
+  EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(40, 40, 0, 0, 0, 0));
+  SetPriority(world, 5, 2);
+  EXPECT_THAT(MarksOf(world.network()), Each(40));
+  SetPriority(world, 0, 3);
+  EXPECT_THAT(MarksOf(world.network()), UnorderedElementsAre(40, 40, 10, 10, 10, 10));
+}
+
 // All that daemons say to each other before there are lanes.
 TEST(SimMarks, EveryStreamBearsItUntilItIsALane) {
   SimWorld world({.seed = 1, .hosts = 2, .network = {}, .markings = {0, 0, 0, 0, 0, 0, 0, 46}});

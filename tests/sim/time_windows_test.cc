@@ -151,6 +151,24 @@ TEST_P(SimTimeWindows, AControllerThatComesBackGoesOn) {
   EXPECT_LT(in_windows.rate_beside(), 0.2 * in_windows.rate_alone());
 }
 
+// The next controller has never told it anything, and knows of nobody to wait for.
+TEST_P(SimTimeWindows, AJobThatEndedWithoutAControllerIsWaitedForNoMore) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  const Pace free = Work(2 * kNsPerSec, /*favoured_works=*/false);
+  Apply(kObjects);
+  Work(6 * kNsPerSec);
+  control_->Kill();
+  ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Done(); }));
+  for (int r = 0; r < favoured_.ranks(); ++r) favoured_.tenant(r).Destroy(favoured_.rank(r));
+  ASSERT_TRUE(world_.RunUntil([&] { return favoured_.Ended(); }));
+  const Pace waits = Work(2 * kNsPerSec, /*favoured_works=*/false);
+  EXPECT_LT(waits.rate_alone(), 0.85 * free.rate_alone()) << "windows outlive the controller";
+  control_->Restart();
+  Work(Coordinator::kLiftAfterNs + kNsPerSec, /*favoured_works=*/false);
+  const Pace alone = Work(2 * kNsPerSec, /*favoured_works=*/false);
+  EXPECT_GT(alone.rate_alone(), 0.9 * free.rate_alone());
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, SimTimeWindows, testing::Values(1, 2, 3));
 
 }  // namespace

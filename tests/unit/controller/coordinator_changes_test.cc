@@ -196,5 +196,28 @@ TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComes
   EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
 
+// An earlier controller may have told them caps, rates or windows.
+TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
+  agent::Announce running = MakeAnnounce(1, {"h0", "h1"});
+  running.set_running(true);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  const auto tick = [&](int64_t ns) {
+    clock_.now += ns;
+    for (const AgentKey agent : {kFirst, kSecond, kThird}) Say(agent, Beat());
+    return CapsIn(Tick());
+  };
+  const std::pair<std::string, uint64_t> none = {"", 0};
+  EXPECT_TRUE(tick(Coordinator::kLiftAfterNs - 1).empty());
+  EXPECT_EQ(tick(1), (Caps{{kFirst, none}}));
+  EXPECT_EQ(CapsIn(Say(kSecond, Registration(MakeHost("h1")))), (Caps{{kSecond, none}}));
+  for (int second = 0; second < 30; ++second) EXPECT_TRUE(tick(kNsPerSec).empty());
+  // So is one that comes back to this controller, whoever told it something since.
+  EXPECT_EQ(CapsIn(Say(kThird, Registration(MakeHost("h1")))), (Caps{{kThird, none}}));
+  running.set_comm_id(2);
+  Say(kFirst, Announcement(running));
+  EXPECT_EQ(tick(kNsPerSec), (Caps{{kFirst, none}, {kThird, none}}));
+  EXPECT_TRUE(tick(kNsPerSec).empty());
+}
+
 }  // namespace
 }  // namespace mccs

@@ -54,7 +54,9 @@ class CoordinatorTest : public testing::Test {
       clock_.now = std::min(clock_.now + kNsPerSec, end);
       Say(kFirst, Beat());
       Say(kSecond, Beat());
-      for (Outgoing& out : Tick()) proposals.push_back(std::move(out));
+      for (Outgoing& out : Tick()) {
+        if (out.message && out.message->has_propose()) proposals.push_back(std::move(out));
+      }
     }
     return proposals;
   }

@@ -118,17 +118,19 @@ TEST_F(PacesTest, AGuaranteeThatCannotBeKeptIsRefusedWithPlaceLinkAndNumbers) {
   EXPECT_TRUE(CheckGuarantees(broken, broken, view_).ok());
 }
 
+constexpr bool kKeeps = false, kLifts = true;
+
 PlannedPace Paced(uint64_t id, uint64_t rate) {
   return {.id = CommId(id), .lanes = {{.channel = 0, .from = 0, .to = 1, .rate_bps = rate}}};
 }
 
 TEST(PaceBook, TellsWhatIsNewWithGrowingRevisions) {
   PaceBook book(100);
-  const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}});
+  const auto first = book.Update({Paced(1, 7), Paced(2, 8), {.id = CommId(3)}}, kKeeps);
   ASSERT_EQ(first.size(), 2u);  // the third was never limited
   EXPECT_EQ(first[0].revision(), 101u);
   EXPECT_EQ(first[1].lanes(0).rate_bps(), 8u);
-  const auto second = book.Update({Paced(1, 7), Paced(2, 9)});
+  const auto second = book.Update({Paced(1, 7), Paced(2, 9)}, kKeeps);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].comm_id(), 2u);
   EXPECT_GT(second[0].revision(), first[1].revision());
@@ -136,28 +138,44 @@ TEST(PaceBook, TellsWhatIsNewWithGrowingRevisions) {
 
 TEST(PaceBook, ALimitThatIsLiftedIsToldToo) {
   PaceBook book(0);
-  book.Update({Paced(1, 7)});
-  const auto lifted = book.Update({{.id = CommId(1)}});
+  book.Update({Paced(1, 7)}, kKeeps);
+  const auto lifted = book.Update({{.id = CommId(1)}}, kKeeps);
   ASSERT_EQ(lifted.size(), 1u);
   EXPECT_EQ(lifted[0].lanes_size(), 0);
-  EXPECT_THAT(book.Update({{.id = CommId(1)}}), IsEmpty());
+  EXPECT_THAT(book.Update({{.id = CommId(1)}}, kKeeps), IsEmpty());
+}
+
+TEST(PaceBook, WhatAnEarlierControllerMayHaveToldIsLiftedOnce) {
+  PaceBook book(100);
+  const PlannedPace free{.id = CommId(3)};
+  EXPECT_EQ(book.Update({Paced(1, 7), free}, kKeeps).size(), 1u);
+  const auto lifted = book.Update({Paced(1, 7), free}, kLifts);
+  ASSERT_EQ(lifted.size(), 1u);
+  EXPECT_EQ(lifted[0].comm_id(), 3u);
+  EXPECT_EQ(lifted[0].revision(), 102u);
+  EXPECT_EQ(lifted[0].lanes_size(), 0);
+  EXPECT_THAT(book.Update({Paced(1, 7), free}, kLifts), IsEmpty());
+  // A host of it that comes later hears it, too.
+  std::map<CommId, CommunicatorRecord> known;
+  known[CommId(3)].announced = MakeAnnounce(3, {"h0", "h1"});
+  EXPECT_EQ(book.HeldOn("h1", known).size(), 1u);
 }
 
 TEST(PaceBook, ACapIsToldWithItsTenantAndSoIsItsEnd) {
   PaceBook book(0);
   PlannedPace capped{.id = CommId(1), .tenant_rate_bps = 7, .tenant = "team-a"};
-  const auto told = book.Update({capped});
+  const auto told = book.Update({capped}, kKeeps);
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].tenant(), "team-a");
   EXPECT_EQ(told[0].tenant_rate_bps(), 7u);
-  const auto free = book.Update({{.id = CommId(1)}});
+  const auto free = book.Update({{.id = CommId(1)}}, kKeeps);
   ASSERT_EQ(free.size(), 1u);
   EXPECT_EQ(free[0].tenant_rate_bps(), 0u);
 }
 
 TEST(PaceBook, ADaemonThatComesBackHearsWhatConcernsIt) {
   PaceBook book(0);
-  book.Update({Paced(1, 7), Paced(2, 8)});
+  book.Update({Paced(1, 7), Paced(2, 8)}, kKeeps);
   std::map<CommId, CommunicatorRecord> known;
   known[CommId(1)].announced = MakeAnnounce(1, {"h0", "h1"});
   known[CommId(2)].announced = MakeAnnounce(2, {"h1", "h2"});

@@ -1,0 +1,93 @@
+// What daemons were told by a controller that is gone, and what the next one makes of it:
+// production daemons, agents and controllers.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "controller/objects/change.h"
+#include "controller/objects/read_objects.h"
+#include "tests/sim/sim_control.h"
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kCount = 10'000;  // about 5 ms of this network
+
+// A tenth of what the job gets without it.
+constexpr char kCapped[] = R"(
+apiVersion: mccs/v1
+kind: Tenant
+metadata: {name: a}
+spec: {who: {uids: [1]}, cap: 4Mbps}
+)";
+
+class SimControllerRestart : public testing::TestWithParam<uint64_t> {
+ protected:
+  SimControllerRestart()
+      : world_({.seed = GetParam(),
+                .hosts = 2,
+                .network = {.min_delay_ns = kNsPerMs,
+                            .max_delay_ns = 2 * kNsPerMs,
+                            .max_portion_bytes = 64u << 10,
+                            .buffer_bytes = 64u << 10},
+                .controller =
+                    [this](SimClock& clock) {
+                      auto control = std::make_unique<SimControl>(clock, GetParam());
+                      control_ = control.get();
+                      return control;
+                    }}),
+        job_(world_, {0, 1}, kCount * sizeof(float), "uid 1") {
+    EXPECT_TRUE(job_.Form());
+    job_.Fill(kCount);
+  }
+
+  static std::shared_ptr<const ObjectSet> Objects(const std::string& text) {
+    auto read = ReadObjects({{"a.yaml", text}});
+    EXPECT_TRUE(read.ok()) << read.status();
+    auto plan = PlanApply({}, *std::move(read));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return std::make_shared<const ObjectSet>(std::move(plan->next));
+  }
+  // Operations of a job that always has some to do.
+  uint64_t OperationsIn(int64_t ns) {
+    const uint64_t before = job_.rank(0).done();
+    for (const MonotonicNs end = world_.clock().Now() + ns; world_.clock().Now() < end;) {
+      if (job_.Done()) {
+        for (int i = 0; i < 20; ++i) job_.PostAll(OpKind::kAllReduce, kCount);
+      }
+      world_.RunFor(kNsPerMs);
+    }
+    return job_.rank(0).done() - before;
+  }
+
+  SimControl* control_ = nullptr;  // world_'s
+  SimWorld world_;
+  SimJob job_;
+};
+
+// As one without a store does, or with another's.
+TEST_P(SimControllerRestart, WhatTheNextControllerDoesNotLimitIsFreeAgain) {
+  SCOPED_TRACE(testing::Message() << "seed " << GetParam());
+  constexpr int64_t kLookNs = 2 * kNsPerSec;
+  const uint64_t free = OperationsIn(kLookNs);
+  control_->SetObjects(Objects(kCapped));
+  OperationsIn(kNsPerSec);
+  EXPECT_LT(OperationsIn(kLookNs), free / 3);
+  control_->Kill();
+  control_->SetObjects(std::make_shared<const ObjectSet>());
+  OperationsIn(kNsPerSec);
+  EXPECT_LT(OperationsIn(kLookNs), free / 3) << "it holds while no controller is there";
+  control_->Restart();
+  OperationsIn(Coordinator::kLiftAfterNs + kNsPerSec);
+  EXPECT_GT(OperationsIn(kLookNs), free - free / 10);
+  ASSERT_TRUE(world_.RunUntil([&] { return job_.Done(); }));
+  EXPECT_EQ(job_.Wrong(OpKind::kAllReduce, kCount), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SimControllerRestart, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace mccs
