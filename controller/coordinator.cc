@@ -389,6 +389,16 @@ void Coordinator::Gone(AgentKey agent, const std::string& why) {
   host_of_.erase(known);
 }
 
+// Others may have what those had.
+void Coordinator::ForgetWhoStaysAway() {
+  const MonotonicNs now = clock_->Now();
+  for (const CommId id : registry_.ForgetOrphans(now - kForgetOrphansAfterNs))
+    ReplanSince(NameOf(id) + " was given up: its leader stays away");
+  rollouts_.Prune(registry_.communicators());
+  if (now - started_ > kForgetOrphansAfterNs && strategies_.ForgetTheUnannounced())
+    ReplanSince("what has not come back since the controller's start was given up");
+}
+
 void Coordinator::Tick() {
   const MonotonicNs now = clock_->Now();
   questions_.Expire(now);
@@ -403,9 +413,7 @@ void Coordinator::Tick() {
     Gone(agent, why);
     End(agent, absl::DeadlineExceededError(why));
   }
-  registry_.ForgetOrphans(now - kForgetOrphansAfterNs);
-  rollouts_.Prune(registry_.communicators());
-  if (now - started_ > kForgetOrphansAfterNs) strategies_.ForgetTheUnannounced();
+  ForgetWhoStaysAway();
   GiveUpStaleProposals();
   for (const CostKeeper::Wish& wish : costs_.Look(registry_.communicators(), now)) {
     registry_.SetCosts(wish.id, wish.costs);

@@ -137,6 +137,7 @@ class Coordinator {
   // Of `id` nothing came of what was proposed: not again for a while.
   void LeaveAlone(CommId id, const std::string& why);
   void GiveUpStaleProposals();
+  void ForgetWhoStaysAway();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
   // Those that say that they stand in a Topology that is not there any more, or not theirs.
   void RefuseTheMisplaced();

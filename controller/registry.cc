@@ -245,11 +245,15 @@ void Registry::Lose(const std::string& host, const std::string& why, MonotonicNs
   record.agent = AgentKey();
 }
 
-void Registry::ForgetOrphans(MonotonicNs lost_before) {
+std::vector<CommId> Registry::ForgetOrphans(MonotonicNs lost_before) {
+  std::vector<CommId> gone;
   std::erase_if(communicators_, [&](const auto& entry) {
     const HostRecord& leader = hosts_.at(entry.second.leader);
-    return leader.state != HostState::kReady && leader.since < lost_before;
+    if (leader.state == HostState::kReady || leader.since >= lost_before) return false;
+    gone.push_back(entry.first);
+    return true;
   });
+  return gone;
 }
 
 std::vector<HostView> Registry::HostViews() const {

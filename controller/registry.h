@@ -83,9 +83,9 @@ class Registry {
   // The leader's word ends the communicator; another host's only its own part.
   void Ended(const std::string& host, CommId id);
   void Lose(const std::string& host, const std::string& why, MonotonicNs now);
-  // Forgets communicators whose leader has been lost since before `lost_before`: their ranks are
-  // gone, or their daemon has another controller.
-  void ForgetOrphans(MonotonicNs lost_before);
+  // Forgets communicators whose leader has been lost since before `lost_before`, and returns them:
+  // their ranks are gone, or their daemon has another controller.
+  std::vector<CommId> ForgetOrphans(MonotonicNs lost_before);
 
   const std::map<std::string, HostRecord>& hosts() const { return hosts_; }
   const std::map<CommId, CommunicatorRecord>& communicators() const { return communicators_; }

@@ -43,11 +43,12 @@ void StrategyMemory::Touch(CommId id) {
   revision_ += remembered_.erase(id);
 }
 
-void StrategyMemory::ForgetTheUnannounced() {
-  if (returning_.empty()) return;
+bool StrategyMemory::ForgetTheUnannounced() {
+  if (returning_.empty()) return false;
   ++revision_;
   remembered_.clear();
   returning_.clear();
+  return true;
 }
 
 bool StrategyMemory::IsAway(const CommunicatorView& communicator,

@@ -32,8 +32,8 @@ class StrategyMemory {
   // with the next changes.
   void Remember(const std::vector<StoredStrategy>& stored);
   // Of the remembered communicators only those that a daemon has announced since then stay, and no
-  // host of them is waited for any longer.
-  void ForgetTheUnannounced();
+  // host of them is waited for any longer. True: there were some, so With makes another view now.
+  bool ForgetTheUnannounced();
 
   // `id` was announced, or another strategy is its newest.
   void Touch(CommId id);

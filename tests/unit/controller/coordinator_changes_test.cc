@@ -196,6 +196,50 @@ TEST_F(CoordinatorTest, ACapIsToldToAllHostsOfACommunicatorOnceAndToOneThatComes
   EXPECT_EQ(set(""), (Caps{{kFirst, none}, {kThird, none}}));
 }
 
+TEST_F(CoordinatorTest, WhatAForgottenCommunicatorHadOthersGet) {
+  coordinator_.SetObjects(std::make_shared<ObjectSet>(
+      After({}, Together({TopologyDocument("t"), TenantDocument("a", 1), TenantDocument("b", 2),
+                          PolicyDocument("p", "  policy: shares\n")}))));
+  Say(kFirst, Registration(MakeHost("h0")));
+  Say(kSecond, Registration(MakeHost("h1")));
+  uint64_t rate_bps = 0;  // of h1's lane of communicator 2, as it was told last
+  const auto take = [&](const std::vector<Outgoing>& outbox) {
+    for (const Outgoing& out : outbox) {
+      const bool is_it = out.message && out.message->has_pace() && out.to == kSecond &&
+                         out.message->pace().comm_id() == 2;
+      if (is_it) rate_bps = out.message->pace().lanes(0).rate_bps();
+      if (!out.message || !out.message->has_propose()) continue;
+      const strategy::Strategy& strategy = out.message->propose().strategy();
+      const CommId id(out.message->propose().comm_id());
+      agent::Announce announce = coordinator_.registry().communicators().at(id).announced;
+      announce.set_running(true);
+      *announce.mutable_strategy() = strategy;
+      Say(out.to, Announcement(announce));
+      Say(out.to, Reporting(id.value(), strategy.epoch()));
+    }
+  };
+  agent::Announce one = MakeAnnounce(1, {"h0", "h1"}), two = MakeAnnounce(2, {"h1", "h0"});
+  one.set_tenant("uid 1");
+  two.set_tenant("uid 2");
+  take(Say(kFirst, Announcement(one)));
+  take(Say(kSecond, Announcement(two)));
+  const auto tick_for = [&](int64_t ns) {
+    for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
+      clock_.now += kNsPerSec;
+      Say(kSecond, Beat());
+      take(Tick());
+    }
+  };
+  coordinator_.Gone(kFirst, "its connection closed");
+  tick_for(Coordinator::kForgetOrphansAfterNs);
+  EXPECT_EQ(communicators(), 2u);
+  const uint64_t half_bps = rate_bps;
+  EXPECT_GT(half_bps, 20'000'000'000u);
+  tick_for(2 * kNsPerSec);
+  EXPECT_EQ(communicators(), 1u);
+  EXPECT_NEAR(static_cast<double>(rate_bps), 2.0 * static_cast<double>(half_bps), 2);
+}
+
 // An earlier controller may have told them caps, rates or windows.
 TEST_F(CoordinatorTest, WhoHasNoLimitIsToldSoOnceSomeSecondsAfterTheStart) {
   agent::Announce running = MakeAnnounce(1, {"h0", "h1"});

@@ -180,6 +180,45 @@ TEST_F(StrategyMemoryTest, WhoNeverComesBackIsForgotten) {
   EXPECT_TRUE(Stored().empty());
 }
 
+TEST_F(StrategyMemoryTest, WhatTheForgottenHadOthersGet) {
+  StartCommunicator(5);
+  keeper_->Keep();
+  Restart();
+  coordinator_->With([&](Coordinator& c) {
+    c.SetObjects(std::make_shared<ObjectSet>(
+        After({}, Together({TopologyDocument("t"), PolicyDocument("p", "  policy: shares\n")}))));
+  });
+  agent::Announce running = MakeAnnounce(6, {"h0", "h1"});
+  running.set_tenant("uid 2");
+  running.set_running(true);
+  Say(kFirst, Registration(MakeHost("h0"), {running}));
+  Say(kSecond, Registration(MakeHost("h1")));
+  uint64_t rate_bps = 0;
+  const auto tick_for = [&](int64_t ns) {
+    for (const MonotonicNs end = clock_.now + ns; clock_.now < end;) {
+      clock_.now += kNsPerSec;
+      Say(kFirst, Beat());
+      Say(kSecond, Beat());
+      const auto outbox = coordinator_->With([](Coordinator& c) {
+        c.Tick();
+        return c.TakeOutbox();
+      });
+      for (const Outgoing& out : outbox) {
+        if (out.message->has_pace()) rate_bps = out.message->pace().lanes(0).rate_bps();
+        if (!out.message->has_propose()) continue;
+        *running.mutable_strategy() = out.message->propose().strategy();
+        Say(kFirst, Announcement(running));
+        Say(kFirst, Reporting(6, running.strategy().epoch()));
+      }
+    }
+  };
+  tick_for(Coordinator::kForgetOrphansAfterNs);
+  const uint64_t half_bps = rate_bps;
+  EXPECT_GT(half_bps, 20'000'000'000u);
+  tick_for(2 * kNsPerSec);
+  EXPECT_NEAR(static_cast<double>(rate_bps), 2.0 * static_cast<double>(half_bps), 2);
+}
+
 TEST_F(StrategyMemoryTest, ARecordThatCannotBeReadOrMakesNoSenseIsErased) {
   stored::CommunicatorStrategy no_ring;
   no_ring.set_comm_id(8);
