@@ -116,6 +116,7 @@ void Coordinator::HearRegister(AgentKey agent, const agent::Register& registrati
     End(old, absl::AbortedError("the daemon has opened another stream"));
   }
   host_of_[agent] = host.name();
+  refused_.erase(std::pair(host.name(), host.peer_endpoint()));
   clocks_.Forget(host.name());
   for (const agent::Announce& led : registration.communicators()) {
     strategies_.Touch(CommId(led.comm_id()));
@@ -337,17 +338,20 @@ void Coordinator::GiveUpStaleProposals() {
 }
 
 void Coordinator::Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why) {
-  log_->Warning("host '", host.name(), "' refused: ", std::string(why.message()));
-  // It tries again and again.
-  const auto known = registry_.hosts().find(host.name());
-  const bool again = known != registry_.hosts().end() && known->second.state == HostState::kRefused;
-  if (!again) {
+  const std::string text(why.message());
+  if (IsFirstRefusalOf(host)) {  // It tries again and again.
+    log_->Warning("host '", host.name(), "' refused: ", text);
     own_.Note({"refuse a daemon", absl::StrCat("host '", host.name(), "'"),
-               absl::StrCat("refused: ", std::string(why.message()))},
+               absl::StrCat("refused: ", text)},
               clock_->Now());
   }
-  registry_.NoteRefused(host, std::string(why.message()), clock_->Now());
+  registry_.NoteRefused(host, text, clock_->Now());
   End(agent, why);
+}
+
+bool Coordinator::IsFirstRefusalOf(const agent::Host& host) {
+  if (refused_.size() >= Registry::kMaxHosts) refused_.clear();
+  return refused_.emplace(host.name(), host.peer_endpoint()).second;
 }
 
 void Coordinator::RefuseTheMisplaced() {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,6 +140,8 @@ class Coordinator {
   void GiveUpStaleProposals();
   void ForgetWhoStaysAway();
   void Refuse(AgentKey agent, const agent::Host& host, const absl::Status& why);
+  // Since it was here last.
+  bool IsFirstRefusalOf(const agent::Host& host);
   // Those that say that they stand in a Topology that is not there any more, or not theirs.
   void RefuseTheMisplaced();
   // All agents hear of the Tenants, if they are others than before.
@@ -169,6 +172,8 @@ class Coordinator {
   Decisions decided_;                        // when objects_ came
   agent::Tenants tenants_;                   // as agents were told last
   std::map<AgentKey, std::string> host_of_;  // registered agents
+  // Since they were here last: by name and endpoint, as a name may be another daemon's, or none.
+  std::set<std::pair<std::string, std::string>> refused_;
   std::vector<std::string> replan_;  // what has changed that policies decide by; the first of it
   OwnDecisions own_;
   std::map<CommId, MonotonicNs> left_alone_until_;

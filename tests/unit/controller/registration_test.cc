@@ -85,5 +85,32 @@ TEST_F(RegistrationTest, AHostWhoseTopologyIsTakenAwayIsRefusedAndOthersAreNot) 
   EXPECT_EQ(StateOf(0), "ready");
 }
 
+// Its name says nothing of it: the one whose it is stays ready, or it has none.
+TEST_F(RegistrationTest, ADaemonWithoutANameOfItsOwnIsRefusedInTheAuditLogOnceToo) {
+  Say(kFirst, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+  const agent::Host second = MakeHost("h0", "", "10.0.0.2:7400");
+  const std::vector<agent::Host> hosts = {second, MakeHost("h0", "", "10.0.0.3:7400"),
+                                          MakeHost("", "", "10.0.0.4:7400")};
+  uint64_t key = 10;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    clock_.now += kNsPerSec;
+    Say(kFirst, Beat());
+    for (const agent::Host& host : hosts) Say(AgentKey(++key), Registration(host));
+  }
+  const std::vector<OwnDecision> decided = coordinator_.TakeDecisions();
+  ASSERT_EQ(decided.size(), hosts.size());
+  EXPECT_THAT(decided[0].outcome, HasSubstr("10.0.0.2:7400 another host name"));
+  EXPECT_THAT(decided[1].outcome, HasSubstr("10.0.0.3:7400 another host name"));
+  EXPECT_EQ(decided[2].objects, "host ''");
+  EXPECT_EQ(StateOf(0), "ready");
+  // Once it has been let in, it is news again.
+  coordinator_.Gone(kFirst, "its connection closed");
+  Say(kSecond, Registration(second));
+  coordinator_.Gone(kSecond, "its connection closed");
+  Say(kThird, Registration(MakeHost("h0", "", "10.0.0.1:7400")));
+  Say(AgentKey(++key), Registration(second));
+  EXPECT_EQ(coordinator_.TakeDecisions().size(), 1u);
+}
+
 }  // namespace
 }  // namespace mccs
