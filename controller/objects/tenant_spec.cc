@@ -83,8 +83,9 @@ TenantSpec ReadTenantSpec(YamlReader yaml) {
   const bool any = ReadWho(yaml.Child("who", Need::kRequired), &spec);
   if (yaml.Has("who") && !any) yaml.Refuse("who", "nobody is named: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
-  if (!(spec.weight > 0 && spec.weight <= kHighestWeight)) {
-    yaml.Refuse("weight", "'weight' must be above 0, at most 1000000");
+  if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
+    yaml.Refuse("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",
+                                       ExactNumber(kHighestWeight)));
   }
   spec.guarantee_bps = ReadRate(&yaml, "guarantee");
   spec.cap_bps = ReadRate(&yaml, "cap");

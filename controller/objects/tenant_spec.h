@@ -4,7 +4,7 @@
 //     uids: [1000, 1001]          # processes of these users, at the common socket
 //     sockets: [team-a]           # `tenant` of a socket in mccsd's configuration
 //     cgroups: [/jobs/team-a]
-//   weight: 2                     # [1]
+//   weight: 2                     # 0.000001 to 1000000 [1]
 //   guarantee: 10Gbps             # [none]
 //   cap: 40Gbps                   # [none]
 //   priority: 5                   # 0 to 7, the highest first [0]
@@ -30,7 +30,8 @@ class Emitter;
 namespace mccs {
 
 inline constexpr uint32_t kHighestTenantPriority = 7;
-inline constexpr double kHighestWeight = 1e6;
+// So far apart weights are that parts by them are figures still.
+inline constexpr double kLowestWeight = 1e-6, kHighestWeight = 1e6;
 
 struct TenantSpec : TenantWho {
   double weight = 1;

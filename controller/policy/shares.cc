@@ -135,6 +135,8 @@ class Finding {
       share.rate_bps = (*found)[i].rate_bps;
       share.limit = (*found)[i].limit;
       share.full_arc = (*found)[i].full_arc;
+      share.down = std::any_of(share.path.begin(), share.path.end(),
+                               [&](ArcId arc) { return capacity[arc.value()] == 0; });
     }
   }
 
@@ -174,11 +176,13 @@ std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& s
       pace.tenant = owner.name;
     }
     for (const FlowShare& flow : shares.flows[c]) {
-      if (!by_shares[c] || flow.rate_bps < 1) continue;  // A link that is down gives no rate.
+      if (!by_shares[c] || flow.down) continue;
+      const auto rate_bps = static_cast<uint64_t>(std::round(flow.rate_bps));
+      const uint64_t least_bps = flow.limit == ShareLimit::kLink ? kLeastLaneBps : 1;
       pace.lanes.push_back({.channel = flow.channel,
                             .from = flow.from,
                             .to = flow.to,
-                            .rate_bps = static_cast<uint64_t>(std::round(flow.rate_bps))});
+                            .rate_bps = std::max(rate_bps, least_bps)});
     }
     paces.push_back(std::move(pace));
   }

@@ -41,6 +41,7 @@ struct FlowShare {
   Path path;             // nothing but the two NICs' links, where the path is not known
   bool on_path = false;  // it is known
   double rate_bps = 0;   // of payload
+  bool down = false;     // a link of its path is: it has no rate
   ShareLimit limit = ShareLimit::kLink;
   ArcId full_arc = {};  // with kLink
 };
@@ -88,8 +89,12 @@ struct PlannedPace {
   friend bool operator==(const PlannedPace&, const PlannedPace&) = default;
 };
 
-// By communicator of the view. Lanes of those in `by_shares` get what FindShares found. The cap of
-// a Tenant is for all of its communicators, whatever they send and wherever they run.
+// Links leave a lane this much, however little its part of them is: an operation ends in the end.
+inline constexpr uint64_t kLeastLaneBps = 100'000;
+
+// By communicator of the view. Lanes of those in `by_shares` get what FindShares found, and of
+// links that are full kLeastLaneBps at least. The cap of a Tenant is for all of its communicators,
+// whatever they send and wherever they run.
 std::vector<PlannedPace> PlanPaces(const ClusterView& view, const SharesOfAll& shares,
                                    const std::vector<bool>& by_shares);
 

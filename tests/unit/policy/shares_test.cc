@@ -147,6 +147,35 @@ TEST_F(SharesTest, OnlyThosePacedBySharesGetARateButACapIsForAll) {
   EXPECT_THAT(paces[2].lanes, IsEmpty());
 }
 
+// A rate of 0 would be none.
+TEST_F(SharesTest, HoweverLittleALaneIsLeftItHasARate) {
+  Start("a", {"h0", "h2"}, 0).owner = {.name = "a", .weight = 1e6};
+  Start("b", {"h0", "h2"}, 0, 3).owner = {.name = "b", .weight = 1e-6};
+  const auto least = Each(Field(&PlannedPace::Lane::rate_bps, kLeastLaneBps));
+  auto paces = PlanPaces(view_, Find(), {true, true});
+  EXPECT_EQ(paces[1].lanes.size(), 6u);
+  EXPECT_THAT(paces[1].lanes, least);
+  // Others are promised all of it.
+  view_.communicators[0].owner.guarantee_bps = 100 * kGbps;
+  view_.communicators[1].owner.weight = 1;
+  paces = PlanPaces(view_, Find(), {true, true});
+  EXPECT_EQ(paces[1].lanes.size(), 6u);
+  EXPECT_THAT(paces[1].lanes, least);
+  // A cap is not passed for it.
+  view_.communicators[0].owner = {.name = "a"};
+  view_.communicators[1].owner = {.name = "b", .cap_bps = 3000};
+  paces = PlanPaces(view_, Find(), {true, true});
+  EXPECT_THAT(paces[1].lanes, Each(Field(&PlannedPace::Lane::rate_bps, 1000u)));
+}
+
+TEST_F(SharesTest, WhereALinkIsDownLanesHaveNoRate) {
+  Start("a", {"h0", "h2"}, 0);
+  view_.links_down = {"h0/nic0-leaf0"};
+  const SharesOfAll shares = Find();
+  EXPECT_THAT(shares.flows[0], Each(Field(&FlowShare::down, true)));
+  EXPECT_THAT(PlanPaces(view_, shares, {true})[0].lanes, IsEmpty());
+}
+
 // Random jobs of tenants with and without figures: nobody is above a cap, below a guarantee (but
 // where these do not fit), and no link carries more than it can.
 TEST_F(SharesTest, FiguresAndLinksHoldForRandomJobs) {
