@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 
 namespace mccs {
 
@@ -20,11 +21,11 @@ std::string CgroupIn(std::string_view proc_text) {
     const std::string_view hierarchy = line.substr(first + 1, second - first - 1);
     const std::string_view path = line.substr(second + 1);
     if (hierarchy == "name=systemd") of_systemd = path;
-    if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/") return std::string(path);
+    if (line.substr(0, first) == "0" && hierarchy.empty() && path != "/") return AsUtf8(path);
     // Where version 1 is in use beside it, nobody is below the root of the unified one.
     if (hierarchy.empty() && of_systemd.empty()) of_systemd = path;
   }
-  return of_systemd;
+  return AsUtf8(of_systemd);
 }
 
 std::string CgroupOf(pid_t process) {

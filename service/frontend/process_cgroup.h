@@ -10,7 +10,8 @@
 namespace mccs {
 
 // Its path in the unified hierarchy, or where there is none in systemd's of version 1, as the text
-// of /proc/PID/cgroup says. Empty: it names neither.
+// of /proc/PID/cgroup says, made UTF-8: whoever may make groups chooses any bytes for their names.
+// Empty: it names neither.
 std::string CgroupIn(std::string_view proc_text);
 
 // Reads that file: a look into the kernel's memory, which waits for nothing. Empty: it cannot be

@@ -18,6 +18,13 @@ TEST(ProcessCgroup, IsSystemdsWhereVersionOneIsInUse) {
   EXPECT_EQ(CgroupIn("1:name=systemd:/user.slice\n"), "/user.slice");
 }
 
+// The controller is told of it, and would not read a message with other bytes.
+TEST(ProcessCgroup, IsUtf8WhateverItsNameIs) {
+  EXPECT_EQ(CgroupIn("0::/jobs/a/\xff\xe4x\n"), "/jobs/a/??x");
+  EXPECT_EQ(CgroupIn("1:name=systemd:/jobs/\xff\n"), "/jobs/?");
+  EXPECT_EQ(CgroupIn("0::/jobs/\u00e4\n"), "/jobs/\u00e4");
+}
+
 TEST(ProcessCgroup, IsNotKnownFromAnythingElse) {
   for (const char* text : {"", "\n", "0", "0:", "nonsense", "12:cpu:/x\n"})
     EXPECT_EQ(CgroupIn(text), "") << text;
