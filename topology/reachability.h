@@ -1,12 +1,19 @@
-// Which hosts cannot reach each other, whatever NICs they use.
+// What links join, and which hosts cannot reach each other, whatever NICs they use.
 #ifndef MCCS_TOPOLOGY_REACHABILITY_H_
 #define MCCS_TOPOLOGY_REACHABILITY_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "topology/topology.h"
 
 namespace mccs {
+
+// By switch: the number of its connected component, from 0. Links lead from one switch to another
+// where these have the same, and nowhere else; those that are `down` (by link; empty: none is) do
+// not count.
+std::vector<int32_t> ComponentsOfSwitches(const Topology& topology,
+                                          const std::vector<bool>& down = {});
 
 struct Unreachable {
   HostId host;

@@ -1,24 +1,100 @@
 #include "controller/policy/channel_nics.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 namespace mccs {
 namespace {
 
-std::vector<LaneNic> NearNics(const FabricHost& host, std::span<const int> gpus) {
+// LIFETIME: all pointers are into FabricHost::nics.
+using Nics = std::vector<const LaneNic*>;
+
+// In the order of the GPUs; of the host's, all if there is none.
+Nics NearNics(const FabricHost& host, std::span<const int> gpus) {
   const Topology& topology = host.fabric->topology();
   const std::span<const GpuId> known = topology.host(host.id).gpus;
-  std::vector<LaneNic> near;
+  Nics near;
   for (const int gpu : gpus) {
     if (gpu < 0 || gpu >= static_cast<int>(known.size())) continue;
     for (const NicId id : topology.gpu(known[gpu]).near_nics) {
       const auto nic = std::find_if(host.nics.begin(), host.nics.end(),
                                     [&](const LaneNic& each) { return each.id == id; });
       if (nic == host.nics.end()) continue;
-      if (std::find(near.begin(), near.end(), *nic) == near.end()) near.push_back(*nic);
+      if (std::find(near.begin(), near.end(), &*nic) == near.end()) near.push_back(&*nic);
     }
   }
-  return near.empty() ? host.nics : near;
+  if (near.empty()) {
+    for (const LaneNic& nic : host.nics) near.push_back(&nic);
+  }
+  return near;
+}
+
+// What a host has in one component: NICs that are near its GPUs, or, if there are none, others.
+struct NicsThere {
+  Nics nics;
+  bool near = false;
+};
+
+struct HostNics {
+  Nics near;
+  std::map<int32_t, NicsThere> by_component;
+};
+
+HostNics Sort(const FabricHost& host, Nics near) {
+  HostNics sorted;
+  for (const LaneNic* nic : near) {
+    NicsThere& there = sorted.by_component[host.fabric->ComponentOf(nic->id)];
+    there.nics.push_back(nic);
+    there.near = true;
+  }
+  for (const LaneNic& nic : host.nics) {
+    NicsThere& there = sorted.by_component[host.fabric->ComponentOf(nic.id)];
+    if (!there.near) there.nics.push_back(&nic);
+  }
+  sorted.near = std::move(near);
+  return sorted;
+}
+
+// The components in which all hosts have a NIC, each with the number of hosts that have a near one.
+std::map<int32_t, size_t> FindCommon(std::span<const HostNics> hosts) {
+  std::map<int32_t, size_t> common;
+  for (const auto& [component, of_first] : hosts.front().by_component) {
+    size_t near = 0;
+    const bool all = std::all_of(hosts.begin(), hosts.end(), [&](const HostNics& host) {
+      const auto there = host.by_component.find(component);
+      if (there == host.by_component.end()) return false;
+      near += there->second.near ? 1 : 0;
+      return true;
+    });
+    if (all) common.emplace(component, near);
+  }
+  return common;
+}
+
+// The components of the channels, one after the other and then from the beginning: those of one
+// host's near NICs. It is the host with most of them; of several the first whose are near for most.
+std::vector<int32_t> TakeTurns(const Fabric& fabric, std::span<const HostNics> hosts,
+                               const std::map<int32_t, size_t>& common) {
+  std::vector<int32_t> turns;
+  size_t near_of_turns = 0;
+  for (const HostNics& host : hosts) {
+    std::vector<int32_t> of_host;
+    size_t near = 0;
+    for (const LaneNic* nic : host.near) {
+      const auto found = common.find(fabric.ComponentOf(nic->id));
+      if (found == common.end()) continue;
+      of_host.push_back(found->first);
+      near += found->second;
+    }
+    if (std::pair(of_host.size(), near) <= std::pair(turns.size(), near_of_turns)) continue;
+    turns = std::move(of_host);
+    near_of_turns = near;
+  }
+  // No near NIC reaches all hosts.
+  if (turns.empty() && !common.empty()) turns.push_back(common.begin()->first);
+  return turns;
 }
 
 bool IsIpv6(const LaneNic& nic) { return nic.address.find(':') != std::string::npos; }
@@ -27,20 +103,25 @@ bool IsIpv6(const LaneNic& nic) { return nic.address.find(':') != std::string::n
 
 ChannelNics ChooseNics(const CommunicatorView& communicator,
                        std::span<const FabricHost* const> hosts, int per_nic) {
-  std::vector<std::vector<LaneNic>> near;
-  size_t channels = 0;
+  std::vector<HostNics> sorted;
   for (size_t h = 0; h < hosts.size(); ++h) {
     if (hosts[h] == nullptr || hosts[h]->nics.empty()) return {};
+    if (hosts[h]->fabric != hosts[0]->fabric) return {};
     const bool known = h < communicator.gpus.size();
-    near.push_back(
-        NearNics(*hosts[h], known ? std::span<const int>(communicator.gpus[h]) : std::span<int>()));
-    channels = std::max(channels, near.back().size());
+    const std::span<const int> gpus =
+        known ? std::span<const int>(communicator.gpus[h]) : std::span<const int>();
+    sorted.push_back(Sort(*hosts[h], NearNics(*hosts[h], gpus)));
   }
-  channels = std::min<size_t>(channels * per_nic, kMaxChannelsOfStrategy);
-  ChannelNics nics(channels);
-  for (size_t c = 0; c < channels; ++c) {
-    for (const std::vector<LaneNic>& of_host : near) {
-      nics[c].push_back(of_host[c % of_host.size()]);
+  if (sorted.empty()) return {};
+  const std::vector<int32_t> turns = TakeTurns(*hosts[0]->fabric, sorted, FindCommon(sorted));
+  ChannelNics nics(std::min<size_t>(turns.size() * per_nic, kMaxChannelsOfStrategy));
+  std::map<int32_t, size_t> taken;  // by component, its channels so far
+  for (size_t c = 0; c < nics.size(); ++c) {
+    const int32_t component = turns[c % turns.size()];
+    const size_t turn = taken[component]++;
+    for (const HostNics& host : sorted) {
+      const Nics& there = host.by_component.find(component)->second.nics;
+      nics[c].push_back(*there[turn % there.size()]);
       if (IsIpv6(nics[c].back()) != IsIpv6(nics[c].front())) return {};
     }
   }

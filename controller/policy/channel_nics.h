@@ -21,8 +21,13 @@ using ChannelNics = std::vector<std::vector<LaneNic>>;
 // the c-th of them, counted around. There are `per_nic` channels for each such NIC of the host with
 // most of them, whatever the communicator has now: jobs that share a NIC have as many flows there,
 // one as the other, and so as good a chance.
-// Empty: there is a host of which no NIC is known, or the addresses of a channel are of two
-// families. Then lanes use what the daemons use without being told.
+// Links lead from each NIC of a channel to each other. Where a Topology is of several fabrics that
+// no link joins (one for each rail), a channel keeps to one in which all hosts have a NIC: that of
+// a near NIC of the host with most near NICs in such fabrics. The others take near NICs there, and
+// any if they have none.
+// Empty: there is a host of which no NIC is known, no fabric has a NIC of each host, or the
+// addresses of a channel are of two families. Then lanes use what the daemons use without being
+// told.
 // `hosts` is by the same positions; null where no Topology has the host.
 ChannelNics ChooseNics(const CommunicatorView& communicator,
                        std::span<const FabricHost* const> hosts, int per_nic = 1);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/reachability.h"
+
 namespace mccs {
 namespace {
 
@@ -57,6 +59,7 @@ Fabric::Fabric(std::shared_ptr<const Topology> topology, const ClusterView& view
     : topology_(std::move(topology)),
       down_(Named(*topology_, view.links_down)),
       drained_(Named(*topology_, view.links_drained)),
+      components_(ComponentsOfSwitches(*topology_, down_)),
       capacity_bps_(Capacities(*topology_, down_)),
       paths_(*topology_, down_),
       ports_(*topology_, paths_, view.probed) {}

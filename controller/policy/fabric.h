@@ -32,12 +32,18 @@ class Fabric {
   SourcePortMap& ports() { return ports_; }
   bool IsDrained(LinkId link) const { return drained_[link.value()]; }
   bool IsUsable(LinkId link) const { return !down_[link.value()] && !IsDrained(link); }
+  // NICs whose links are up reach each other where they have the same component, and only there: a
+  // fabric for each rail has several.
+  int32_t ComponentOf(NicId nic) const {
+    return components_[topology_->nic(nic).attached_to.value()];
+  }
   // By arc; zero for links that are down.
   std::span<const double> capacity_bps() const { return capacity_bps_; }
 
  private:
   const std::shared_ptr<const Topology> topology_;
   const std::vector<bool> down_, drained_;  // by link
+  const std::vector<int32_t> components_;   // by switch
   const std::vector<double> capacity_bps_;
   EcmpPaths paths_;
   SourcePortMap ports_;

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <random>
+
+#include "absl/strings/str_cat.h"
 #include "controller/policy/flow.h"
 #include "controller/policy/strategy_frame.h"
 #include "tests/unit/policy/clusters.h"
@@ -20,7 +25,11 @@ class ChannelNicsTest : public testing::Test {
 
   // By channel and host: the NICs' addresses.
   std::vector<std::vector<std::string>> Choose(const CommunicatorView& communicator) {
-    const Fabrics fabrics(view_);
+    return Choose(view_, communicator);
+  }
+  static std::vector<std::vector<std::string>> Choose(const ClusterView& view,
+                                                      const CommunicatorView& communicator) {
+    const Fabrics fabrics(view);
     std::vector<std::vector<std::string>> addresses;
     for (const auto& channel : ChooseNics(communicator, HostsOf(fabrics, communicator))) {
       addresses.emplace_back();
@@ -95,6 +104,128 @@ TEST_F(ChannelNicsTest, WithoutATopologyNoNicIsNamed) {
 TEST_F(ChannelNicsTest, AddressesOfTwoFamiliesDoNotMeet) {
   view_.hosts[0].nics[0].addresses = {"fd00::1"};
   EXPECT_THAT(Choose(AddCommunicator(&view_, 1, "a", {"h0", "h1"}, {0})), IsEmpty());
+}
+
+// A fabric for each rail: no link joins one to another.
+class RailsTest : public ChannelNicsTest {
+ protected:
+  // On hosts h0, h1 …, for each GPU in turn the rail of its NIC: "10.HOST.GPU.RAIL".
+  void Build(const std::vector<std::vector<int>>& rails_of_hosts) {
+    auto topology = std::make_shared<Topology>("rails");
+    const RackId rack = topology->AddRack("r");
+    std::vector<SwitchId> rails;
+    for (int r = 0; r < 4; ++r) rails.push_back(topology->AddSwitch(absl::StrCat("rail", r)));
+    for (size_t h = 0; h < rails_of_hosts.size(); ++h) {
+      const std::vector<int>& of_host = rails_of_hosts[h];
+      const HostId host =
+          topology->AddHost(absl::StrCat("h", h), rack, static_cast<int>(of_host.size()));
+      for (size_t gpu = 0; gpu < of_host.size(); ++gpu) {
+        const int r = of_host[gpu];
+        const NicId nic = topology->AddNic(host, absl::StrCat("nic", gpu), rails[r], 100,
+                                           absl::StrCat("10.", h, ".", gpu, ".", r));
+        topology->SetNear(topology->host(host).gpus[gpu], nic);
+      }
+    }
+    view_ = ViewOf(topology);
+  }
+  // One communicator, by the GPUs that it has on each host.
+  std::vector<std::vector<std::string>> ChooseFor(std::vector<std::vector<int>> gpus) {
+    std::vector<std::string> hosts;
+    for (size_t h = 0; h < gpus.size(); ++h) hosts.push_back(absl::StrCat("h", h));
+    return Choose(MakeJob(1, "a", hosts, std::move(gpus)));
+  }
+};
+
+TEST_F(RailsTest, ChannelsOfGpusOnTheSameRailsKeepToTheirNics) {
+  Build({{0, 1, 2}, {0, 1, 2}});
+  EXPECT_THAT(ChooseFor({{1, 2}, {1, 2}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1"),
+                                                       ElementsAre("10.0.2.2", "10.1.2.2")));
+}
+
+TEST_F(RailsTest, AChannelOfGpusOnDifferentRailsStaysOnOneRail) {
+  Build({{0, 1}, {0, 1}});
+  EXPECT_THAT(ChooseFor({{0}, {1}}), ElementsAre(ElementsAre("10.0.0.0", "10.1.0.0")));
+}
+
+TEST_F(RailsTest, ARailThatIsNearForMostHostsIsTaken) {
+  Build({{0, 1}, {0, 1}, {0, 1}});
+  EXPECT_THAT(ChooseFor({{0}, {1}, {1}}),
+              ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1", "10.2.1.1")));
+}
+
+TEST_F(RailsTest, NicsThatStandInAnotherOrderMeetOnTheirRails) {
+  Build({{0, 1, 2}, {2, 0, 1}});
+  EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1, 2}}),
+              ElementsAre(ElementsAre("10.0.0.0", "10.1.1.0"), ElementsAre("10.0.1.1", "10.1.2.1"),
+                          ElementsAre("10.0.2.2", "10.1.0.2")));
+}
+
+TEST_F(RailsTest, ARailThatAHostDoesNotHaveIsNotTaken) {
+  Build({{0, 1, 2}, {1, 2}});
+  EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.0.1"),
+                                                          ElementsAre("10.0.2.2", "10.1.1.2")));
+  EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.0.1")));
+}
+
+TEST_F(RailsTest, WithoutANearNicOnACommonRailAnyNicThereIsTaken) {
+  Build({{0, 2}, {1, 2}});
+  EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.2", "10.1.1.2")));
+}
+
+TEST_F(RailsTest, TwoNicsOnOneRailTakeTurns) {
+  Build({{0, 0, 1}, {1, 0, 1}});
+  EXPECT_THAT(ChooseFor({{0, 1, 2}, {0, 1, 2}}),
+              ElementsAre(ElementsAre("10.0.0.0", "10.1.1.0"), ElementsAre("10.0.1.0", "10.1.1.0"),
+                          ElementsAre("10.0.2.1", "10.1.0.1")));
+}
+
+TEST_F(RailsTest, ARailWhoseLinkIsDownOnOneHostIsNotTaken) {
+  Build({{0, 1}, {0, 1}});
+  view_.links_down = {"h1/nic0-rail0"};
+  EXPECT_THAT(ChooseFor({{0}, {0}}), ElementsAre(ElementsAre("10.0.1.1", "10.1.1.1")));
+}
+
+TEST_F(RailsTest, HostsWithoutACommonRailAreLeftToTheirDaemons) {
+  Build({{0, 1}, {2, 3}});
+  EXPECT_THAT(ChooseFor({{0}, {0}}), IsEmpty());
+}
+
+TEST_F(RailsTest, HostsOfDifferentTopologiesAreLeftToTheirDaemons) {
+  Build({{0}, {0}});
+  Topology other("other");
+  const HostId host = other.AddHost("x", other.AddRack("r"), 1);
+  other.AddNic(host, "nic0", other.AddSwitch("s"), 100, "10.9.0.0");
+  view_.topologies.push_back(std::make_shared<const Topology>(std::move(other)));
+  EXPECT_THAT(Choose(MakeJob(1, "a", {"h0", "x"}, {{0}, {0}})), IsEmpty());
+}
+
+// By chance: what is chosen always meets, and it is nothing only where nothing would.
+TEST_F(RailsTest, WhatIsChosenMeetsWhateverTheHostsHave) {
+  for (unsigned seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::vector<int>> rails(2 + random() % 3), gpus;
+    std::vector<int> hosts_on(4);
+    for (std::vector<int>& of_host : rails) {
+      std::vector<int> all = {0, 1, 2, 3};
+      std::shuffle(all.begin(), all.end(), random);
+      of_host.assign(all.begin(), all.begin() + 1 + static_cast<std::ptrdiff_t>(random() % 4));
+      for (const int r : of_host) ++hosts_on[r];
+      gpus.emplace_back();
+      for (int gpu = 0; gpu < static_cast<int>(of_host.size()); ++gpu) {
+        if (gpu == 0 || random() % 2 == 0) gpus.back().push_back(gpu);
+      }
+    }
+    Build(rails);
+    const auto nics = ChooseFor(gpus);
+    const bool can_meet =
+        std::find(hosts_on.begin(), hosts_on.end(), rails.size()) != hosts_on.end();
+    EXPECT_EQ(!nics.empty(), can_meet) << "seed " << seed;
+    for (const std::vector<std::string>& channel : nics) {
+      ASSERT_EQ(channel.size(), rails.size()) << "seed " << seed;
+      for (const std::string& address : channel)
+        EXPECT_EQ(address.back(), channel.front().back()) << "seed " << seed;
+    }
+  }
 }
 
 TEST_F(ChannelNicsTest, AStrategyNamesTheNicsThatDaemonsDoNotUseAnyway) {

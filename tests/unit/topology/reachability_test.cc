@@ -40,5 +40,16 @@ TEST(Reachability, HostsOfFabricsApartAreTold) {
   EXPECT_EQ(unreachable[0].from, HostId(0));
 }
 
+TEST(Reachability, AComponentEndsWhereLinksAreDown) {
+  Topology topology("parts");
+  const SwitchId a = topology.AddSwitch("a"), b = topology.AddSwitch("b");
+  topology.AddSwitch("c");
+  const LinkId link = topology.AddLink("a-b", a, b, 1);
+  EXPECT_EQ(ComponentsOfSwitches(topology), (std::vector<int32_t>{0, 0, 1}));
+  std::vector<bool> down(topology.links().size());
+  down[link.value()] = true;
+  EXPECT_EQ(ComponentsOfSwitches(topology, down), (std::vector<int32_t>{0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace mccs
