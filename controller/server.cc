@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/agent_hub.h"
 #include "controller/operator_service.h"
+#include "proto/message_limits.h"
 
 namespace mccs {
 namespace {
@@ -48,6 +49,7 @@ absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::Start(
   // With SO_REUSEPORT two controllers would share a port, and each would see half of the agents.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &impl->port);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.RegisterService(&impl->hub);
   builder.RegisterService(&impl->operators);
   impl->server = builder.BuildAndStart();

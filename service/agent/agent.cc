@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/agent.grpc.pb.h"
+#include "proto/message_limits.h"
 #include "service/agent/agent_table.h"
 #include "service/agent/clock_echo.h"
 #include "service/agent/probe_proto.h"
@@ -63,6 +64,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
                    static_cast<int>(options.first_retry_ns / kNsPerMs));
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(),
                                    arguments);
 }

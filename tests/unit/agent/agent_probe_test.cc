@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -37,6 +38,8 @@ class AskingHub final : public agent::AgentHub::Service {
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
+  // Answers registrations with this many bytes more.
+  void Pad(size_t bytes) { padding_ = bytes; }
   // Ends the stream that is open.
   void Hang() {
     const std::lock_guard lock(mutex_);
@@ -61,6 +64,10 @@ class AskingHub final : public agent::AgentHub::Service {
       if (message.has_registration()) {
         answer.mutable_registered()->set_heartbeat_every_ns(kNsPerSec);
         answer.mutable_registered()->set_heartbeat_timeout_ns(30 * kNsPerSec);
+        if (padding_ > 0) {
+          agent::Tenants* tenants = answer.mutable_registered()->mutable_tenants();
+          tenants->add_tenants()->add_sockets(std::string(padding_, 'x'));
+        }
         stream->Write(answer);
         stream->Write(Question(context));
       } else if (message.has_heartbeat()) {
@@ -99,6 +106,7 @@ class AskingHub final : public agent::AgentHub::Service {
   }
 
   int port_ = 0;
+  std::atomic<size_t> padding_ = 0;
   std::unique_ptr<grpc::Server> server_;
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -182,6 +190,13 @@ TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {
   ASSERT_TRUE(hub_.AwaitAnswers(1));
   ASSERT_EQ(hub_.answers().size(), 1u);
   EXPECT_EQ(hub_.answers()[0].question(), 2u);
+}
+
+// As one with all Tenants may be.
+TEST_F(AgentProbeTest, AMessageThatIsLargerThanGrpcsOwnLimitComes) {
+  hub_.Pad((4 << 20) + 1);
+  Start(nullptr);
+  EXPECT_TRUE(hub_.AwaitAnswers(1));
 }
 
 TEST_F(AgentProbeTest, AnAgentEndsWhileItsProberIsAtWork) {

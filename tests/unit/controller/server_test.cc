@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "controller/store/memory_store.h"
+#include "proto/agent.grpc.pb.h"
 #include "proto/operator.grpc.pb.h"
 #include "tests/unit/controller/announcements.h"
 #include "tests/unit/objects/documents.h"
@@ -195,6 +196,27 @@ TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
   EXPECT_EQ(applied.communicators(0).SerializeAsString(), dry.communicators(0).SerializeAsString());
   ASSERT_TRUE(Apply(objects, &again).ok());
   EXPECT_EQ(again.communicators_size(), 0) << "it was proposed already";
+}
+
+// As of a daemon that leads dozens of communicators of a thousand ranks.
+TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
+  constexpr size_t kGrpcsLimit = 4 << 20;
+  std::vector<std::string> hosts;
+  for (int i = 0; i < 1000; ++i) hosts.push_back(absl::StrCat("h", i));
+  agent::FromAgent registration = Registration(MakeHost("h0"));
+  uint64_t led = 0;
+  while (registration.ByteSizeLong() <= kGrpcsLimit)
+    *registration.mutable_registration()->add_communicators() = MakeAnnounce(++led, hosts, 32);
+  const auto hub = agent::AgentHub::NewStub(channel_);
+  grpc::ClientContext context;
+  const auto stream = hub->Attach(&context);
+  ASSERT_TRUE(stream->Write(registration));
+  agent::ToAgent answer;
+  ASSERT_TRUE(stream->Read(&answer)) << stream->Finish().error_message();
+  EXPECT_TRUE(answer.has_registered());
+  EXPECT_EQ(coordinator_.With([](Coordinator& c) { return c.registry().communicators().size(); }),
+            led);
+  context.TryCancel();
 }
 
 TEST_F(ServerTest, HealthIsServed) {

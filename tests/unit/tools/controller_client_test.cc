@@ -1,0 +1,61 @@
+// mccsctl's calls, answered by a controller of the test's own over gRPC on loopback.
+#include "tools/mccsctl/controller_client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/operator.grpc.pb.h"
+
+namespace mccs {
+namespace {
+
+// gRPC's own limit of what comes in.
+constexpr size_t kGrpcsLimit = 4 << 20;
+
+class FakeController final : public control::Operator::Service {
+ public:
+  FakeController() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeController() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+  grpc::Status ListAudit(grpc::ServerContext* /*context*/,
+                         const control::ListAuditRequest* /*request*/,
+                         control::ListAuditReply* reply) override {
+    for (int i = 0; i < 10'000; ++i) reply->add_entries()->set_outcome(std::string(500, 'x'));
+    return grpc::Status::OK;
+  }
+  grpc::Status Apply(grpc::ServerContext* /*context*/, const control::ApplyRequest* /*request*/,
+                     control::ChangeReply* reply) override {
+    reply->add_objects()->set_after(std::string(kGrpcsLimit + 1, 'x'));
+    return grpc::Status::OK;
+  }
+
+ private:
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(ControllerClient, AnswersMayBeLargerThanGrpcsOwnLimit) {
+  const FakeController controller;
+  ControllerClient client(controller.address());
+  const auto audit = client.ListAudit(10'000);
+  ASSERT_TRUE(audit.ok()) << audit.status();
+  EXPECT_EQ(audit->entries_size(), 10'000);
+  const auto change = client.Apply({});
+  ASSERT_TRUE(change.ok()) << change.status();
+  EXPECT_EQ(change->objects(0).after().size(), kGrpcsLimit + 1);
+}
+
+}  // namespace
+}  // namespace mccs
