@@ -1,6 +1,7 @@
 #include "controller/catalog.h"
 
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -103,7 +104,7 @@ void Catalog::SetAdmission(Admission admission) {
 }
 
 Catalog::Objects Catalog::objects() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(objects_mutex_);
   return objects_;
 }
 
@@ -147,7 +148,11 @@ absl::StatusOr<Catalog::Outcome> Catalog::Change(const char* action, const Calle
   ForgetOrigins(&planned->next);
   if (!dry_run) {
     MCCS_RETURN_IF_ERROR(Keep(*planned, std::move(entry)));
-    objects_ = std::make_shared<const ObjectSet>(planned->next);
+    auto kept = std::make_shared<const ObjectSet>(planned->next);
+    {
+      const std::lock_guard pointer(objects_mutex_);
+      objects_ = std::move(kept);
+    }
     if (watcher_ && !planned->IsNothing()) watcher_(objects_);
   }
   return Outcome{before, *std::move(planned)};

@@ -1,7 +1,9 @@
 // The operators' objects: what is in force, each change checked as a whole, kept in the store, and
 // written into the audit log.
 //
-// OWNER: main. THREAD: any. A change waits for the one before it, and for the store's disk.
+// OWNER: main. THREAD: any. A change waits for the one before it, for who is asked about it, and for
+// the store's disk, and so does what goes into the audit log; who reads it waits for the disk
+// alone, and who asks for the objects for nothing.
 #ifndef MCCS_CONTROLLER_CATALOG_H_
 #define MCCS_CONTROLLER_CATALOG_H_
 
@@ -38,14 +40,15 @@ class Catalog {
                                                        Log* log);
 
   // Told of every change before the call that made it returns, in their order; at once of what is
-  // there now. It must not call the catalog.
+  // there now. It must not call the catalog, but for objects().
   void Watch(std::function<void(Objects)> watcher);
 
   // Asked about every change that holds together, before it is kept: an error refuses it. It must
-  // not call the catalog.
+  // not call the catalog, but for objects().
   using Admission = std::function<absl::Status(const ObjectSet& before, const ObjectSet& after)>;
   void SetAdmission(Admission admission);
 
+  // Those of the last change that was kept, also while another one is under way.
   Objects objects() const;
 
   struct Outcome {
@@ -86,10 +89,12 @@ class Catalog {
   Store* const store_;
   const WallClock* const clock_;
   Log* const log_;
-  mutable std::mutex mutex_;  // of what follows, and of changes
-  Objects objects_;
+  std::mutex mutex_;  // of what follows, and of changes
   std::function<void(Objects)> watcher_;
   Admission admission_;
+  mutable std::mutex objects_mutex_;  // held for a copy of the pointer, at most
+  // Written under both; either is enough to read.
+  Objects objects_;
 };
 
 }  // namespace mccs

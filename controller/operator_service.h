@@ -1,7 +1,9 @@
 // The operators' API over gRPC (proto/operator.proto): what operator_view.h shows of the
 // coordinator's registry, and what object_view.h shows of the catalog.
 //
-// THREAD: gRPC's. Apply and Delete wait for the store's disk, the rest does not block.
+// THREAD: gRPC's. What changes objects (Apply, Delete, Drain) waits for changes before it, for
+// their checks, and for the store's disk; ListAudit for the disk. The rest does not block: it reads
+// the objects that are in force while others are on their way.
 #ifndef MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 #define MCCS_CONTROLLER_OPERATOR_SERVICE_H_
 

@@ -19,6 +19,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+// For an answer.
+struct Waiting {
+  double seconds = ControllerClient::kCallSeconds;
+  bool changes = false;  // the call changes something
+};
+
 }  // namespace
 
 struct ControllerClient::Impl {
@@ -29,24 +35,28 @@ struct ControllerClient::Impl {
   absl::StatusOr<Reply> Call(grpc::Status (control::Operator::Stub::*method)(grpc::ClientContext*,
                                                                              const Request&,
                                                                              Reply*),
-                             const Request& request, double seconds = kCallSeconds) {
+                             const Request& request, const Waiting& waiting = {}) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(static_cast<int>(seconds * 1000)));
+                         std::chrono::milliseconds(static_cast<int>(waiting.seconds * 1000)));
     Reply reply;
     const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
     if (status.ok()) return reply;
-    return Explain(status);
+    return Explain(status, waiting);
   }
 
-  absl::Status Explain(const grpc::Status& status) const {
+  absl::Status Explain(const grpc::Status& status, const Waiting& waiting) const {
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
-      case grpc::StatusCode::DEADLINE_EXCEEDED:
         return absl::UnavailableError(absl::StrCat("no mccs-controller answers at ", address, " (",
                                                    status.error_message(),
                                                    "). Is it running? Say where with --controller "
                                                    "HOST:PORT or the variable MCCS_CONTROLLER"));
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        return absl::DeadlineExceededError(absl::StrCat(
+            "no answer from the mccs-controller at ", address, " within ", waiting.seconds,
+            waiting.changes ? " s; the change may have been made: look with mccsctl get"
+                            : " s. It is busy, or cannot be reached there"));
       case grpc::StatusCode::UNIMPLEMENTED:
         return absl::UnimplementedError(absl::StrCat(
             "what answers at ", address, " is no mccs-controller, or one of another release (",
@@ -95,7 +105,7 @@ absl::StatusOr<control::ListWorkReply> ControllerClient::ListWork() {
 absl::StatusOr<control::DumpReply> ControllerClient::Dump(const std::string& host) {
   control::DumpRequest request;
   request.set_host(host);
-  return impl_->Call(&control::Operator::Stub::Dump, request, kDumpSeconds);
+  return impl_->Call(&control::Operator::Stub::Dump, request, {.seconds = kDumpSeconds});
 }
 
 absl::StatusOr<control::VersionReply> ControllerClient::Version() {
@@ -103,12 +113,14 @@ absl::StatusOr<control::VersionReply> ControllerClient::Version() {
 }
 
 absl::StatusOr<control::ChangeReply> ControllerClient::Apply(const control::ApplyRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Apply, request, kChangeSeconds);
+  return impl_->Call(&control::Operator::Stub::Apply, request,
+                     {.seconds = kChangeSeconds, .changes = !request.dry_run()});
 }
 
 absl::StatusOr<control::ChangeReply> ControllerClient::Delete(
     const control::DeleteRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Delete, request, kChangeSeconds);
+  return impl_->Call(&control::Operator::Stub::Delete, request,
+                     {.seconds = kChangeSeconds, .changes = !request.dry_run()});
 }
 
 absl::StatusOr<control::ListObjectsReply> ControllerClient::ListObjects(
@@ -116,17 +128,18 @@ absl::StatusOr<control::ListObjectsReply> ControllerClient::ListObjects(
   control::ListObjectsRequest request;
   request.set_kind(kind);
   request.mutable_names()->Add(names.begin(), names.end());
-  return impl_->Call(&control::Operator::Stub::ListObjects, request);
+  return impl_->Call(&control::Operator::Stub::ListObjects, request, {.seconds = kListSeconds});
 }
 
 absl::StatusOr<control::DrainReply> ControllerClient::Drain(const control::DrainRequest& request) {
-  return impl_->Call(&control::Operator::Stub::Drain, request, kChangeSeconds);
+  return impl_->Call(&control::Operator::Stub::Drain, request,
+                     {.seconds = kChangeSeconds, .changes = true});
 }
 
 absl::StatusOr<control::ListAuditReply> ControllerClient::ListAudit(uint32_t limit) {
   control::ListAuditRequest request;
   request.set_limit(limit);
-  return impl_->Call(&control::Operator::Stub::ListAudit, request);
+  return impl_->Call(&control::Operator::Stub::ListAudit, request, {.seconds = kListSeconds});
 }
 
 }  // namespace mccs

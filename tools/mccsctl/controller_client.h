@@ -12,10 +12,13 @@
 
 namespace mccs {
 
-// THREAD: one. Each call blocks for kCallSeconds at most, but for a change and a dump.
+// THREAD: one. Each call blocks for kCallSeconds at most, but for lists of objects and of the audit
+// log, changes and a dump.
 class ControllerClient {
  public:
   static constexpr double kCallSeconds = 1.8;
+  // There may be ten thousand.
+  static constexpr double kListSeconds = 10;
   // The controller waits for its disk, and may have thousands of hosts to read.
   static constexpr double kChangeSeconds = 30;
   // It waits for a daemon.
@@ -25,7 +28,8 @@ class ControllerClient {
   explicit ControllerClient(const std::string& address);
   ~ControllerClient();
 
-  // kUnavailable: nobody answers at the address, which is named. Else what the controller says.
+  // kUnavailable: nobody is there at the address, which is named. kDeadlineExceeded: nobody has
+  // answered in time; what was asked for may be done all the same. Else what the controller says.
   absl::StatusOr<control::ListHostsReply> ListHosts();
   absl::StatusOr<control::ListCommunicatorsReply> ListCommunicators();
   absl::StatusOr<control::CommunicatorDetail> DescribeCommunicator(const std::string& id);

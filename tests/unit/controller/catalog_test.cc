@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <iostream>
+#include <memory>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -30,12 +36,14 @@ class FaultyStore final : public Store {
  public:
   absl::StatusOr<StoredState> Load() override { return inner_.Load(); }
   absl::Status Commit(const StoreChange& change) override {
+    if (while_it_commits) while_it_commits();
     return fails ? absl::InternalError("the disk is full") : inner_.Commit(change);
   }
   absl::StatusOr<std::vector<AuditEntry>> Audit(size_t limit) override {
     return inner_.Audit(limit);
   }
   bool fails = false;
+  std::function<void()> while_it_commits;
 
  private:
   MemoryStore inner_;
@@ -44,6 +52,9 @@ class FaultyStore final : public Store {
 class CatalogTest : public testing::Test {
  protected:
   CatalogTest() { Restart(); }
+  ~CatalogTest() override {
+    for (std::thread& reader : readers_) reader.join();
+  }
   void Restart() {
     catalog_.reset();
     auto opened = Catalog::Open(&store_, &clock_, log_.get());
@@ -67,6 +78,7 @@ class CatalogTest : public testing::Test {
   FaultyStore store_;
   std::unique_ptr<Log> log_ = MakeNullLog();
   std::unique_ptr<Catalog> catalog_;
+  std::vector<std::thread> readers_;
 };
 
 TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
@@ -79,6 +91,30 @@ TEST_F(CatalogTest, WhatWasAppliedIsThereAfterARestart) {
   ASSERT_NE(tenant, nullptr);
   EXPECT_EQ(tenant->version, 2u);
   EXPECT_EQ(TenantOf(*tenant).weight, 3);
+}
+
+TEST_F(CatalogTest, WhoReadsObjectsWaitsForNoChange) {
+  ASSERT_TRUE(Apply(TenantDocument("a", 1)).ok());
+  std::vector<uint64_t> seen;
+  // The revision that another thread sees meanwhile. It is waited for in vain only where it would
+  // wait for the change.
+  const auto look = [&] {
+    auto other = std::make_shared<std::packaged_task<uint64_t()>>(
+        [this] { return catalog_->objects()->revision; });
+    std::future<uint64_t> revision = other->get_future();
+    readers_.emplace_back([other] { (*other)(); });
+    if (revision.wait_for(std::chrono::seconds(10)) == std::future_status::ready)
+      seen.push_back(revision.get());
+  };
+  catalog_->SetAdmission([&](const ObjectSet&, const ObjectSet&) {
+    look();
+    return absl::OkStatus();
+  });
+  store_.while_it_commits = look;
+  catalog_->Watch([&](const Catalog::Objects&) { look(); });
+  ASSERT_TRUE(Apply(TenantDocument("b", 2)).ok());
+  // At the first Watch, at the admission, at the commit, and then.
+  EXPECT_THAT(seen, testing::ElementsAre(1, 1, 1, 2));
 }
 
 TEST_F(CatalogTest, TheAuditLogSaysWhoDidWhatWhenAndWhatCameOfIt) {

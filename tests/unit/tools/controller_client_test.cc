@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/operator.grpc.pb.h"
@@ -25,6 +26,8 @@ class FakeController final : public control::Operator::Service {
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
+  // The status of all calls.
+  void Answer(grpc::Status status) { status_ = std::move(status); }
   ~FakeController() override { server_->Shutdown(std::chrono::system_clock::now()); }
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
@@ -33,15 +36,24 @@ class FakeController final : public control::Operator::Service {
                          const control::ListAuditRequest* /*request*/,
                          control::ListAuditReply* reply) override {
     for (int i = 0; i < 10'000; ++i) reply->add_entries()->set_outcome(std::string(500, 'x'));
-    return grpc::Status::OK;
+    return status_;
+  }
+  grpc::Status Delete(grpc::ServerContext* /*context*/, const control::DeleteRequest* /*request*/,
+                      control::ChangeReply* /*reply*/) override {
+    return status_;
+  }
+  grpc::Status Drain(grpc::ServerContext* /*context*/, const control::DrainRequest* /*request*/,
+                     control::DrainReply* /*reply*/) override {
+    return status_;
   }
   grpc::Status Apply(grpc::ServerContext* /*context*/, const control::ApplyRequest* /*request*/,
                      control::ChangeReply* reply) override {
     reply->add_objects()->set_after(std::string(kGrpcsLimit + 1, 'x'));
-    return grpc::Status::OK;
+    return status_;
   }
 
  private:
+  grpc::Status status_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -55,6 +67,35 @@ TEST(ControllerClient, AnswersMayBeLargerThanGrpcsOwnLimit) {
   const auto change = client.Apply({});
   ASSERT_TRUE(change.ok()) << change.status();
   EXPECT_EQ(change->objects(0).after().size(), kGrpcsLimit + 1);
+}
+
+std::string Text(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(ControllerClient, AChangeThatIsNotAnsweredInTimeMayHaveBeenMade) {
+  FakeController controller;
+  controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
+  ControllerClient client(controller.address());
+  const std::string text =
+      absl::StrCat("no answer from the mccs-controller at ", controller.address(),
+                   " within 30 s; the change may have been made: look with mccsctl get");
+  EXPECT_EQ(Text(client.Apply({}).status()), text);
+  EXPECT_EQ(Text(client.Delete({}).status()), text);
+  EXPECT_EQ(Text(client.Drain({}).status()), text);
+  EXPECT_EQ(client.Drain({}).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(ControllerClient, WhatChangesNothingHasMadeNoChange) {
+  FakeController controller;
+  controller.Answer({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"});
+  ControllerClient client(controller.address());
+  EXPECT_EQ(Text(client.ListAudit(1).status()),
+            absl::StrCat("no answer from the mccs-controller at ", controller.address(),
+                         " within 10 s. It is busy, or cannot be reached there"));
+  control::ApplyRequest apply;
+  apply.set_dry_run(true);
+  EXPECT_EQ(Text(client.Apply(apply).status()),
+            absl::StrCat("no answer from the mccs-controller at ", controller.address(),
+                         " within 30 s. It is busy, or cannot be reached there"));
 }
 
 }  // namespace
