@@ -35,6 +35,17 @@ const Object* FindLinkDrain(const ObjectSet& set, const std::string& link) {
   return FindDrain(set, [&](const DrainSpec& spec) { return spec.link == link; });
 }
 
+absl::StatusOr<std::string> NameOfNewDrain(const ObjectSet& set, const DrainSpec& spec) {
+  const std::string name = DrainName(spec);
+  const Object* other = set.Find({ObjectKind::kDrain, name});
+  if (other == nullptr) return name;
+  std::string hashed = HashedDrainName(spec);
+  if (set.Find({ObjectKind::kDrain, hashed}) == nullptr) return hashed;
+  return absl::AlreadyExistsError(absl::StrCat(ToText(other->key), " is of ",
+                                               WhatText(DrainOf(*other)), "; for ", WhatText(spec),
+                                               " apply a Drain with another name"));
+}
+
 void MarkDrained(const ObjectSet& set, ClusterView* view) {
   std::set<std::string> hosts, links;
   for (const Object* object : set.OfKind(ObjectKind::kDrain)) {

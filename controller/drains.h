@@ -22,6 +22,10 @@ namespace mccs {
 const Object* FindHostDrain(const ObjectSet& set, const std::string& host);
 const Object* FindLinkDrain(const ObjectSet& set, const std::string& link);
 
+// The name of a new object for `spec`, which nothing drains yet: one that no other Drain has.
+// kAlreadyExists: somebody has given all such names away; the text has one of them.
+absl::StatusOr<std::string> NameOfNewDrain(const ObjectSet& set, const DrainSpec& spec);
+
 // Fills HostView::drained and ClusterView::links_drained.
 void MarkDrained(const ObjectSet& set, ClusterView* view);
 

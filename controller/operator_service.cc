@@ -196,7 +196,13 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
         [&](Coordinator& c) { return CheckIsThere(spec, *objects, c.registry()); });
     if (!is_there.ok()) return refuse(is_there);
     Object object;
-    object.key = known != nullptr ? known->key : ObjectKey{ObjectKind::kDrain, DrainName(spec)};
+    if (known != nullptr) {
+      object.key = known->key;
+    } else {
+      absl::StatusOr<std::string> name = NameOfNewDrain(*objects, spec);
+      if (!name.ok()) return refuse(name.status());
+      object.key = {ObjectKind::kDrain, *std::move(name)};
+    }
     object.spec = spec;
     MCCS_ASSIGN_OR_RETURN(
         const Catalog::Outcome outcome,

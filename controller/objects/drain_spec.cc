@@ -7,6 +7,20 @@
 #include "controller/objects/read_objects.h"
 
 namespace mccs {
+namespace {
+
+std::string DottedName(const DrainSpec& spec) {
+  std::string name =
+      spec.host.empty() ? absl::StrCat("link.", spec.link) : absl::StrCat("host.", spec.host);
+  for (char& c : name) {
+    const bool ordinary =
+        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+    if (!ordinary) c = '.';
+  }
+  return name;
+}
+
+}  // namespace
 
 DrainSpec ReadDrainSpec(YamlReader yaml) {
   DrainSpec spec;
@@ -39,19 +53,16 @@ std::string WhatText(const DrainSpec& spec) {
 }
 
 std::string DrainName(const DrainSpec& spec) {
-  std::string name =
-      spec.host.empty() ? absl::StrCat("link.", spec.link) : absl::StrCat("host.", spec.host);
-  for (char& c : name) {
-    const bool ordinary =
-        absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
-    if (!ordinary) c = '.';
-  }
-  if (name.size() <= kLongestObjectName) return name;
-  // FNV-1a of the whole name stands for what is cut off.
+  std::string name = DottedName(spec);
+  return name.size() <= kLongestObjectName ? name : HashedDrainName(spec);
+}
+
+std::string HashedDrainName(const DrainSpec& spec) {
+  // FNV-1a of the name as it is, without dots in place of other characters.
   uint32_t hash = 2166136261u;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  for (const char c : WhatText(spec)) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   const std::string tail = absl::StrCat("-", absl::Hex(hash, absl::kZeroPad8));
-  return name.substr(0, kLongestObjectName - tail.size()) + tail;
+  return DottedName(spec).substr(0, kLongestObjectName - tail.size()) + tail;
 }
 
 }  // namespace mccs

@@ -37,8 +37,11 @@ void Emit(const DrainSpec& spec, YAML::Emitter* out);
 std::string WhatText(const DrainSpec& spec);
 
 // What `mccsctl drain` calls the object: "host.h1"; characters that names of objects do not have
-// are dots.
+// are dots, and a hash stands for what is too long.
 std::string DrainName(const DrainSpec& spec);
+// The same with the hash of what is drained, whatever its length: for one whose name another Drain
+// has, as "a/b.c" and "a.b/c" would have the same.
+std::string HashedDrainName(const DrainSpec& spec);
 
 }  // namespace mccs
 

@@ -85,6 +85,32 @@ TEST(Drains, NamesFitObjects) {
   const std::string b = DrainName({.host = longer + "2", .link = "", .reason = ""});
   EXPECT_EQ(a.size(), kLongestObjectName);
   EXPECT_NE(a, b);
+  EXPECT_NE(DrainName({.host = longer + "/", .link = "", .reason = ""}),
+            DrainName({.host = longer + ".", .link = "", .reason = ""}));
+}
+
+TEST(Drains, ANameThatAnotherDrainHasIsNotTaken) {
+  const DrainSpec one{.host = "", .link = "a/b.c-s", .reason = ""};
+  const DrainSpec other{.host = "", .link = "a.b/c-s", .reason = ""};
+  ASSERT_EQ(DrainName(one), DrainName(other));
+  EXPECT_EQ(*NameOfNewDrain({}, one), "link.a.b.c-s");
+  ObjectSet set;
+  const auto put = [&](const std::string& name, const DrainSpec& spec) {
+    Object object;
+    object.key = {ObjectKind::kDrain, name};
+    object.spec = spec;
+    set.objects[object.key] = object;
+  };
+  put(*NameOfNewDrain(set, one), one);
+  const std::string second = *NameOfNewDrain(set, other);
+  EXPECT_THAT(second, testing::MatchesRegex("link\\.a\\.b\\.c-s-[0-9a-f]{8}"));
+  EXPECT_NE(second, HashedDrainName(one)) << "of two that are dotted alike";
+  put(second, {.host = "h1", .link = "", .reason = ""});
+  const auto third = NameOfNewDrain(set, other);
+  EXPECT_EQ(third.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(std::string(third.status().message()),
+            "Drain 'link.a.b.c-s' is of link a/b.c-s; for link a.b/c-s apply a Drain with another "
+            "name");
 }
 
 TEST(Drains, PoliciesAndOperatorsSeeThem) {
