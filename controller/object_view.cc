@@ -12,6 +12,7 @@
 #include "controller/contradictions.h"
 #include "controller/in_force.h"
 #include "controller/objects/exact_units.h"
+#include "controller/work_view.h"
 
 namespace mccs {
 namespace {
@@ -94,26 +95,32 @@ void Describe(const DrainSpec& drain, Facts* facts) {
   facts->Add("REASON", drain.reason);
 }
 
-using Concerned = std::map<const Object*, std::vector<CommId>>;
+using Concerned = std::map<const Object*, std::vector<std::string>>;
 
-// The communicators that each object of `set` matters to now.
-Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
+// The ids of the communicators that each object of `set` matters to now.
+Concerned FindConcerned(const ObjectSet& set, const ClusterView& view,
+                        const control::ListWorkReply& work) {
   Concerned concerned;
+  for (const Object* object : set.OfKind(ObjectKind::kDrain)) {
+    const std::string& link = DrainOf(*object).link;
+    if (!link.empty()) concerned[object] = UsersOfLink(work, link);
+  }
   const std::vector<const Object*> topologies = set.OfKind(ObjectKind::kTopology);
   for (const CommunicatorView& communicator : view.communicators) {
+    const std::string id = FormatCommId(communicator.id);
     if (const Object* tenant = FindTenant(set, communicator.origin())) {
-      concerned[tenant].push_back(communicator.id);
+      concerned[tenant].push_back(id);
     }
     if (const Object* policy = PolicyInForce(set, communicator)) {
-      concerned[policy].push_back(communicator.id);
+      concerned[policy].push_back(id);
     }
     for (const Object* policy : AlgorithmPolicies(set, communicator))
-      concerned[policy].push_back(communicator.id);
+      concerned[policy].push_back(id);
     for (const Object* object : set.OfKind(ObjectKind::kDrain)) {
       const std::string& host = DrainOf(*object).host;
       const auto& hosts = communicator.hosts;
       if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) {
-        concerned[object].push_back(communicator.id);
+        concerned[object].push_back(id);
       }
     }
     for (const Object* object : topologies) {
@@ -121,7 +128,7 @@ Concerned FindConcerned(const ObjectSet& set, const ClusterView& view) {
       const bool has_host =
           std::any_of(communicator.hosts.begin(), communicator.hosts.end(),
                       [&](const std::string& host) { return topology.FindHost(host).has_value(); });
-      if (has_host) concerned[object].push_back(communicator.id);
+      if (has_host) concerned[object].push_back(id);
     }
   }
   return concerned;
@@ -144,7 +151,7 @@ control::Object Show(const ObjectSet& set, const Object& object, const Concerned
   if (std::string note = NotActedOn(set, object); !note.empty()) shown.add_notes(std::move(note));
   const auto found = concerned.find(&object);
   if (found == concerned.end()) return shown;
-  for (CommId id : found->second) shown.add_communicators(FormatCommId(id));
+  for (const std::string& id : found->second) shown.add_communicators(id);
   return shown;
 }
 
@@ -186,7 +193,6 @@ void AddOnce(std::string note, google::protobuf::RepeatedPtrField<std::string>* 
   *notes->Add() = std::move(note);
 }
 
-// The name of the Policy that decided for a communicator; empty: none.
 // Null: it came meanwhile.
 const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
   const auto found =
@@ -195,6 +201,7 @@ const CommunicatorView* FindIn(const ClusterView& view, CommId id) {
   return found != view.communicators.end() && found->id == id ? &*found : nullptr;
 }
 
+// Of the Policy that decides for a communicator; empty: none.
 std::string PolicyName(const ObjectSet& set, const CommunicatorView* communicator) {
   const Object* policy = communicator != nullptr ? PolicyInForce(set, *communicator) : nullptr;
   return policy != nullptr ? policy->key.name : "";
@@ -215,9 +222,10 @@ std::map<CommId, std::string> TextsOf(const Decisions& decisions,
 }  // namespace
 
 absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
+                                                      const control::ListWorkReply& work,
                                                       const control::ListObjectsRequest& request) {
   MCCS_ASSIGN_OR_RETURN(const ObjectKind kind, ReadKind(request.kind()));
-  const Concerned concerned = FindConcerned(set, view);
+  const Concerned concerned = FindConcerned(set, view, work);
   control::ListObjectsReply reply;
   if (request.names().empty()) {
     for (const Object* object : set.OfKind(kind))

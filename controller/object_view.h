@@ -17,8 +17,10 @@
 
 namespace mccs {
 
+// `work`: of work_view.h; it says who uses a link that is drained, and of other kinds nothing.
 // kInvalidArgument: no such kind. kNotFound: one of the names.
 absl::StatusOr<control::ListObjectsReply> ListObjects(const ObjectSet& set, const ClusterView& view,
+                                                      const control::ListWorkReply& work,
                                                       const control::ListObjectsRequest& request);
 
 // kInvalidArgument: no such kind.

@@ -94,10 +94,7 @@ grpc::ServerUnaryReactor* OperatorService::ExplainCommunicator(
 grpc::ServerUnaryReactor* OperatorService::ListWork(grpc::CallbackServerContext* context,
                                                     const control::ListWorkRequest* /*request*/,
                                                     control::ListWorkReply* reply) {
-  *reply = ShowWork(coordinator_->With([](Coordinator& c) {
-    return GatherWork(c.registry(), c.objects(), c.probed());
-  }),
-                    *catalog_->objects());
+  *reply = Work(*catalog_->objects());
   return Answer(context, absl::OkStatus());
 }
 
@@ -124,15 +121,23 @@ ClusterView OperatorService::View() {
   return coordinator_->With([](Coordinator& c) { return c.View(); });
 }
 
+control::ListWorkReply OperatorService::Work(const ObjectSet& objects) {
+  return ShowWork(coordinator_->With([](Coordinator& c) {
+    return GatherWork(c.registry(), c.objects(), c.probed());
+  }),
+                  objects);
+}
+
 control::ChangeReply OperatorService::Show(const Catalog::Outcome& outcome,
                                            const ClusterView& before, bool dry_run) {
+  // What is still under way for others is none of it.
+  if (!dry_run && outcome.plan.IsNothing()) return ShowChange(outcome, before, {}, {}, dry_run);
   std::optional<Decisions> decided;
   ClusterView after = before;
   if (!dry_run) {
     agents_->Flush();
     const uint64_t revision = outcome.plan.next.revision;
-    if (!outcome.plan.IsNothing())
-      decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
+    decided = coordinator_->With([&](Coordinator& c) { return c.DecidedOn(revision); });
   }
   if (decided) {
     after = View();  // with what was proposed
@@ -211,12 +216,10 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
     reply.set_changed(!outcome.plan.IsNothing());
   }
   agents_->Flush();  // what policies make of it
-  WorkGround work_now;
   coordinator_->With([&](Coordinator& c) {
     for (CommId id : UsersOfHost(c.registry(), spec.host)) {
       reply.add_communicators(FormatCommId(id));
     }
-    if (!spec.link.empty()) work_now = GatherWork(c.registry(), c.objects(), c.probed());
     for (const auto& [id, remembered] : c.remembered()) {
       const auto& hosts = remembered.hosts;
       const bool may =
@@ -224,11 +227,9 @@ absl::StatusOr<control::DrainReply> OperatorService::SetDrain(const control::Dra
       if (may) reply.add_not_back(FormatCommId(id));
     }
   });
-  const control::ListWorkReply shown = ShowWork(std::move(work_now), *objects);
-  for (const control::CommunicatorWork& work : shown.communicators()) {
-    const auto& links = work.links();
-    if (std::find(links.begin(), links.end(), spec.link) != links.end())
-      reply.add_communicators(work.id());
+  if (!spec.link.empty()) {
+    for (const std::string& id : UsersOfLink(Work(*objects), spec.link))
+      reply.add_communicators(id);
   }
   return reply;
 }
@@ -245,8 +246,10 @@ grpc::ServerUnaryReactor* OperatorService::Drain(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* OperatorService::ListObjects(grpc::CallbackServerContext* context,
                                                        const control::ListObjectsRequest* request,
                                                        control::ListObjectsReply* reply) {
-  absl::StatusOr<control::ListObjectsReply> listed =
-      mccs::ListObjects(*catalog_->objects(), View(), *request);
+  const Catalog::Objects objects = catalog_->objects();
+  const bool drains = ParseKind(request->kind()) == ObjectKind::kDrain;
+  absl::StatusOr<control::ListObjectsReply> listed = mccs::ListObjects(
+      *objects, View(), drains ? Work(*objects) : control::ListWorkReply(), *request);
   if (listed.ok()) *reply = *std::move(listed);
   return Answer(context, listed.status());
 }

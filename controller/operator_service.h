@@ -60,7 +60,9 @@ class OperatorService final : public control::Operator::CallbackService {
 
  private:
   ClusterView View();
-  // The change, and what it means for the communicators of `before`, as they were until then.
+  control::ListWorkReply Work(const ObjectSet& objects);
+  // The change, and what it means for the communicators of `before`, as they were until then; of
+  // one that was made and changes nothing, nothing.
   control::ChangeReply Show(const Catalog::Outcome& outcome, const ClusterView& before,
                             bool dry_run);
   absl::StatusOr<control::DrainReply> SetDrain(const control::DrainRequest& request,

@@ -61,4 +61,13 @@ control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects) {
   return reply;
 }
 
+std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link) {
+  std::vector<std::string> users;
+  for (const control::CommunicatorWork& each : work.communicators()) {
+    if (std::find(each.links().begin(), each.links().end(), link) != each.links().end())
+      users.push_back(each.id());
+  }
+  return users;
+}
+
 }  // namespace mccs

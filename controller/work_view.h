@@ -31,6 +31,9 @@ WorkGround GatherWork(const Registry& registry, const ObjectSet& objects,
 // With the links.
 control::ListWorkReply ShowWork(WorkGround ground, const ObjectSet& objects);
 
+// The ids of those of `work` of which a lane takes that link, in its order.
+std::vector<std::string> UsersOfLink(const control::ListWorkReply& work, const std::string& link);
+
 }  // namespace mccs
 
 #endif  // MCCS_CONTROLLER_WORK_VIEW_H_

@@ -198,6 +198,57 @@ TEST_F(ServerTest, AnApplySaysOfCommunicatorsWhatItsDryRunSaid) {
   EXPECT_EQ(again.communicators_size(), 0) << "it was proposed already";
 }
 
+// A proposal that waits is of the change that it was made for, and of none that changes nothing.
+TEST_F(ServerTest, AnApplyThatChangesNothingSaysNothingOfCommunicators) {
+  coordinator_.With([](Coordinator& c) {
+    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
+    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
+    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+  });
+  const std::string objects =
+      Together({TopologyDocument("t"), PolicyDocument("reverse",
+                                                      "  policy: locality_ring\n"
+                                                      "  parameters: {order: [h1, h0]}\n")});
+  control::ChangeReply first, again, dry;
+  ASSERT_TRUE(Apply(objects, &first).ok());
+  EXPECT_EQ(first.communicators_size(), 1);
+  ASSERT_TRUE(Apply(objects, &again).ok());
+  EXPECT_EQ(again.objects_size(), 2);
+  EXPECT_EQ(again.communicators_size(), 0);
+  ASSERT_TRUE(Apply(objects, &dry, /*dry_run=*/true).ok());
+  EXPECT_EQ(dry.communicators_size(), 1) << "it is asked what would be";
+}
+
+TEST_F(ServerTest, ADrainedLinkHasTheCommunicatorsWhoseLanesTakeIt) {
+  control::ChangeReply change;
+  ASSERT_TRUE(Apply(Together({TwoSpinesDocument("h0", "h1"),
+                              Document("Drain", "a", "  link: leaf0-spine0\n"),
+                              Document("Drain", "b", "  link: leaf0-spine1\n")}),
+                    &change)
+                  .ok());
+  agent::FromAgent report = Reporting(7, 1);
+  agent::Lane* lane = report.mutable_report()->add_lanes();
+  lane->set_from(0);
+  lane->set_to(1);
+  lane->set_local("10.0.0.1:61050");  // over spine0
+  lane->set_remote("10.0.0.2:7400");
+  lane->set_state("up");
+  coordinator_.With([&](Coordinator& c) {
+    c.Hear(AgentKey(1), Registration(MakeHost("h0")));
+    c.Hear(AgentKey(2), Registration(MakeHost("h1")));
+    c.Hear(AgentKey(1), Announcement(MakeAnnounce(7, {"h0", "h1"})));
+    c.Hear(AgentKey(1), report);
+  });
+  control::ListObjectsRequest list;
+  control::ListObjectsReply drains;
+  list.set_kind("Drain");
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->ListObjects(&context, list, &drains).ok());
+  ASSERT_EQ(drains.objects_size(), 2);
+  EXPECT_THAT(drains.objects(0).communicators(), testing::ElementsAre(FormatCommId(CommId(7))));
+  EXPECT_THAT(drains.objects(1).communicators(), testing::IsEmpty());
+}
+
 // As of a daemon that leads dozens of communicators of a thousand ranks.
 TEST_F(ServerTest, ARegistrationMayBeLargerThanGrpcsOwnLimit) {
   constexpr size_t kGrpcsLimit = 4 << 20;
