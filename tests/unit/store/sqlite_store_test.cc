@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "controller/store/store_lock.h"
 #include "tests/unit/store/scratch_folder.h"
 
 namespace mccs {
@@ -49,6 +51,42 @@ TEST(SqliteStore, ASecondControllerFindsTheLockBehindALink) {
     EXPECT_THAT(WhyNot(other, absl::StatusCode::kAlreadyExists),
                 HasSubstr("belongs to another mccs-controller (process "));
   }
+}
+
+// At the very first start there is no file yet that the links lead to.
+TEST(SqliteStore, ASecondControllerFindsTheLockBehindALinkToNothing) {
+  for (const bool link_first : {true, false}) {
+    const ScratchFolder folder, elsewhere;
+    const std::string path = folder.File("store.db"), link = elsewhere.File("link.db");
+    std::filesystem::create_symlink(path, folder.File("near.db"));
+    std::filesystem::create_symlink("near.db", folder.File("nearer.db"));
+    std::filesystem::create_symlink(folder.File("nearer.db"), link);
+    const auto first = LockStore(link_first ? link : path);
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_EQ(LockStore(link_first ? path : link).status().code(),
+              absl::StatusCode::kAlreadyExists);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_TRUE(std::filesystem::exists(path + ".lock"));
+  }
+}
+
+TEST(SqliteStore, ALinkThatLeadsToItselfIsNoStore) {
+  const ScratchFolder folder;
+  const std::string link = folder.File("loop.db");
+  std::filesystem::create_symlink("loop.db", link);
+  EXPECT_FALSE(SqliteStore::Open(link).ok());
+}
+
+TEST(SqliteStore, OnlyALockThatSomebodyHasIsAnotherControllers) {
+  const ScratchFolder folder;
+  const std::string path = folder.File("store.db"), file = path + ".lock";
+  std::ofstream(file) << "4711\n";
+  EXPECT_THAT(std::string(WhyNotLocked(EWOULDBLOCK, path, file).message()),
+              HasSubstr("belongs to another mccs-controller (process 4711)"));
+  const absl::Status no_locks = WhyNotLocked(ENOLCK, path, file);
+  EXPECT_NE(no_locks.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(no_locks.message()), HasSubstr("cannot lock " + file));
+  EXPECT_THAT(std::string(no_locks.message()), HasSubstr("No locks available"));
 }
 
 TEST(SqliteStore, AStoreWithTwoNamesIsRefused) {
