@@ -84,12 +84,18 @@ class Agent::Impl {
 
   bool connected() const { return connected_.load(std::memory_order_relaxed); }
 
-  // Runs `write(table)` and has the talker look at what is new.
+  // Runs `write(table)` and has the talker look at what is new. An order that waited for just that
+  // can be taken from then on.
   template <typename Write>
-  auto WithTable(Write write) {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-    return write(table_);
+  void WithTable(Write write) {
+    bool ordered = false;
+    {
+      const std::lock_guard lock(mutex_);
+      write(table_);
+      ordered = StoreHasOrders();
+      changed_.notify_all();
+    }
+    if (ordered && options_.wake) options_.wake();
   }
   // The next order of one kind, as `take(table)` gives it.
   template <typename Take>
@@ -97,7 +103,7 @@ class Agent::Impl {
     if (!has_orders_.load(std::memory_order_acquire)) return std::nullopt;
     const std::lock_guard lock(mutex_);
     auto order = take(table_);
-    has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
+    StoreHasOrders();
     return order;
   }
 
@@ -113,6 +119,11 @@ class Agent::Impl {
   void Probe(const agent::Probe& message);
   void SetConnected(bool connected);
   void Pause();
+  // True when there are orders, and were none. REQUIRES: mutex_ is held.
+  bool StoreHasOrders() {
+    const bool has = table_.has_orders();
+    return !has_orders_.exchange(has, std::memory_order_release) && has;
+  }
 
   AgentOptions options_;  // not changed, but that the prober ends first
   Log* const log_;
@@ -207,7 +218,7 @@ void Agent::Impl::TalkOnce() {
     context_ = nullptr;
     table_.ForgetRegistration();
     table_.ForgetQuestions();
-    has_orders_.store(table_.has_orders(), std::memory_order_relaxed);
+    StoreHasOrders();
     stopping = stopping_;
   }
   if (stopping || (!was_connected && end.error_message() == last_error_)) return;
@@ -285,7 +296,7 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     if (message.has_heartbeat()) echo_.Heard(message.heartbeat(), clock_.Now());
     if (message.has_tenants()) table_.SetTenants(message.tenants());
     if (message.has_dump()) table_.Ask(message.dump().question());
-    has_orders_.store(table_.has_orders(), std::memory_order_release);
+    StoreHasOrders();
   }
   if (message.has_registered()) {
     log_->Info("registered with the controller at ", options_.controller, " (",

@@ -32,8 +32,8 @@ namespace mccs {
 struct AgentOptions {
   std::string controller;  // "host:port"
   std::string version;     // of this daemon, for people
-  // Called from the agent's threads when an order has come or `connected` has changed: wakes the
-  // engine. Must not block (an eventfd).
+  // Called from the agent's threads when an order has come or `connected` has changed, and from the
+  // caller's when an order waited for what was said: wakes the engine. Must not block (an eventfd).
   std::function<void()> wake;
   // Pauses between attempts to reach the controller: doubled from the first to the last.
   int64_t first_retry_ns = 100 * kNsPerMs;

@@ -1,0 +1,131 @@
+// The agent and a controller that lets it in, tells it one thing, and says no more: no heartbeat
+// comes to the agent's help. Over gRPC on loopback; what is waited for is looked at again and
+// again, for kPatience at most.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "proto/agent.grpc.pb.h"
+#include "service/agent/agent.h"
+
+namespace mccs {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(8);
+constexpr CommId kId{0xabcdef};
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+class QuietHub final : public agent::AgentHub::Service {
+ public:
+  struct Options {
+    int64_t heartbeat_timeout_ns = 600 * kNsPerSec;  // as agents are told
+    std::optional<agent::ToAgent> order = {};
+    bool reads = true;  // what comes behind the registration
+  };
+
+  explicit QuietHub(Options options) : options_(std::move(options)) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~QuietHub() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  int streams() const { return streams_; }
+
+  grpc::Status Attach(grpc::ServerContext* context,
+                      grpc::ServerReaderWriter<agent::ToAgent, agent::FromAgent>* stream) override {
+    agent::FromAgent message;
+    if (!stream->Read(&message)) return grpc::Status::OK;
+    ++streams_;
+    agent::ToAgent welcome;
+    welcome.mutable_registered()->set_heartbeat_every_ns(options_.heartbeat_timeout_ns / 3);
+    welcome.mutable_registered()->set_heartbeat_timeout_ns(options_.heartbeat_timeout_ns);
+    stream->Write(welcome);
+    if (options_.order.has_value()) stream->Write(*options_.order);
+    while (options_.reads && stream->Read(&message)) {
+    }
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Options options_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  std::atomic<int> streams_ = 0;
+};
+
+class AgentWithAQuietController : public testing::Test {
+ protected:
+  void Start(QuietHub::Options options) {
+    hub_ = std::make_unique<QuietHub>(std::move(options));
+    agent_ = std::make_unique<Agent>(AgentOptions{.controller = hub_->address(),
+                                                  .version = "test",
+                                                  .wake = [this] { ++wakes_; },
+                                                  .first_retry_ns = 10 * kNsPerMs,
+                                                  .last_retry_ns = 50 * kNsPerMs},
+                                     log_.get());
+    AgentHost host{.inventory = {}, .position = {"", "", "h0"}, .peer_endpoint = "h0:7400"};
+    ASSERT_TRUE(agent_->Start(host).ok());
+    ASSERT_TRUE(Eventually([&] { return agent_->connected(); }));
+  }
+
+  static CommunicatorStats Stats(size_t lanes) {
+    CommunicatorStats stats;
+    stats.id = kId;
+    stats.epoch = Epoch(1);
+    stats.state = "active";
+    stats.lanes.resize(lanes, {ChannelId(0), HostIndex(1), HostIndex(0), "127.0.0.1:61001",
+                               "127.0.0.1:7400", 2048, 0, "up"});
+    return stats;
+  }
+
+  const std::unique_ptr<Log> log_ = MakeNullLog();
+  std::atomic<int> wakes_ = 0;
+  std::unique_ptr<QuietHub> hub_;
+  std::unique_ptr<Agent> agent_;
+};
+
+// It came before the member's daemon had heard of the communicator.
+TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
+  agent::ToAgent order;
+  order.mutable_pace()->set_comm_id(kId.value());
+  order.mutable_pace()->set_revision(7);
+  Start({.order = order});
+  ASSERT_TRUE(Eventually([&] { return wakes_ >= 2; }))
+      << "one for the controller, one for the pace";
+  EXPECT_FALSE(agent_->TakePace().has_value());
+  EXPECT_TRUE(agent_->TakeTenants().has_value()) << "told with the registration, and taken";
+  const int wakes = wakes_;
+  agent_->Report(Stats(0));
+  const std::optional<PaceOrder> pace = agent_->TakePace();
+  ASSERT_TRUE(pace.has_value());
+  EXPECT_EQ(pace->id, kId);
+  EXPECT_EQ(pace->pace.revision, 7u);
+  EXPECT_EQ(wakes_, wakes + 1) << "the engine may sleep as soon as it has reported";
+  agent_->Report(Stats(0));
+  EXPECT_FALSE(agent_->TakePace().has_value());
+  EXPECT_EQ(wakes_, wakes + 1);
+}
+
+}  // namespace
+}  // namespace mccs
