@@ -28,6 +28,10 @@ constexpr uint32_t kProtocol = 1;
 // Until the controller has said its own.
 constexpr int64_t kFirstHeartbeatTimeoutNs = 5 * kNsPerSec;
 constexpr int kConnectTimeoutMs = 2000;
+// A connection whose other machine is dead or cut off is given up within the two together, so that
+// the next stream opens another one.
+constexpr int kProbeAfterMs = 10'000;
+constexpr int kProbeTimeoutMs = 10'000;
 // Every so many heartbeats all reports are told again.
 constexpr int kHeartbeatsPerRepeat = 4;
 
@@ -65,14 +69,17 @@ std::shared_ptr<grpc::Channel> MakeChannel(const AgentOptions& options) {
                    static_cast<int>(options.first_retry_ns / kNsPerMs));
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kProbeAfterMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kProbeTimeoutMs);
   return grpc::CreateCustomChannel(options.controller, grpc::InsecureChannelCredentials(),
                                    arguments);
 }
 
 }  // namespace
 
-// The talker thread opens a stream and writes; for each stream a listener thread reads. One that
-// finds the stream broken, or silent, cancels it, which ends the other.
+// The talker thread opens a stream and writes; for each stream a listener thread reads, and a
+// watcher cancels it when nothing has been heard for too long. That alone ends a read or a write
+// whose other end stands still: neither has a deadline, and a write waits for the reader.
 class Agent::Impl {
  public:
   using Stream = grpc::ClientReaderWriter<agent::FromAgent, agent::ToAgent>;
@@ -111,10 +118,10 @@ class Agent::Impl {
   void TalkForEver();
   void TalkOnce();
   bool SendRegistration(Stream* stream);
-  // True: the stream has ended, or a write has failed, which has no other cause. False: it is to be
-  // ended.
-  bool SendUntilBroken(Stream* stream);
+  // Until the stream has ended, or is to.
+  void SendUntilBroken(Stream* stream);
   void Listen(Stream* stream);
+  void Watch(grpc::ClientContext* context);
   void Hear(const agent::ToAgent& message);
   void Probe(const agent::Probe& message);
   void SetConnected(bool connected);
@@ -142,10 +149,12 @@ class Agent::Impl {
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
+  std::condition_variable watched_;  // what the watcher looks at has changed
   AgentTable table_;
   ClockEcho echo_;  // of the stream that is open
   bool stopping_ = false;
   bool broken_ = false;                     // the listener has ended
+  bool silent_ = false;                     // the watcher has cancelled
   grpc::ClientContext* context_ = nullptr;  // of the stream that is open
   uint64_t stream_ = 0;                     // its number
   SteadyTime heard_;
@@ -171,6 +180,7 @@ Agent::Impl::~Impl() {
     stopping_ = true;
     if (context_ != nullptr) context_->TryCancel();
     changed_.notify_all();
+    watched_.notify_all();
   }
   if (talker_.joinable()) talker_.join();
   options_.prober.reset();  // Nobody asks it any more, and from here on it answers nobody.
@@ -195,34 +205,35 @@ void Agent::Impl::TalkOnce() {
     if (stopping_) return;
     context_ = &context;
     ++stream_;
-    broken_ = false;
+    broken_ = silent_ = false;
     echo_ = ClockEcho();
     heard_ = std::chrono::steady_clock::now();
     heartbeat_every_ns_ = kFirstHeartbeatTimeoutNs;
     heartbeat_timeout_ns_ = kFirstHeartbeatTimeoutNs;
   }
-  // Cancelled when the controller does not answer: nothing here has a deadline of its own.
+  std::thread watcher([&] { Watch(&context); });  // from here on: the opening may hang, too
   const std::unique_ptr<Stream> stream = stub->Attach(&context);
   std::thread listener([&] { Listen(stream.get()); });
-  // Where the controller has ended the stream it has said why, which a cancellation would bury.
-  const bool has_ended = !SendRegistration(stream.get()) || SendUntilBroken(stream.get());
-  if (!has_ended) context.TryCancel();
+  if (SendRegistration(stream.get())) SendUntilBroken(stream.get());
   listener.join();
+  watcher.join();
   const bool was_connected = connected();
   if (was_connected) retry_ns_ = options_.first_retry_ns;
   SetConnected(false);
   const grpc::Status end = stream->Finish();
   bool stopping = false;
+  std::string why = end.error_message();
   {
     const std::lock_guard lock(mutex_);
     context_ = nullptr;
+    if (silent_) why = absl::StrCat("nothing heard for ", heartbeat_timeout_ns_ / kNsPerMs, " ms");
     table_.ForgetRegistration();
     table_.ForgetQuestions();
     StoreHasOrders();
     stopping = stopping_;
   }
-  if (stopping || (!was_connected && end.error_message() == last_error_)) return;
-  last_error_ = end.error_message();
+  if (stopping || (!was_connected && why == last_error_)) return;
+  last_error_ = why;
   log_->Warning("the controller at ", options_.controller,
                 was_connected ? " is lost (" : " does not serve us (", last_error_,
                 "); trying again for ever. Communicators run on without it");
@@ -244,7 +255,7 @@ bool Agent::Impl::SendRegistration(Stream* stream) {
   return stream->Write(message);
 }
 
-bool Agent::Impl::SendUntilBroken(Stream* stream) {
+void Agent::Impl::SendUntilBroken(Stream* stream) {
   const auto now = [] { return std::chrono::steady_clock::now(); };
   SteadyTime last_heartbeat = now();
   int heartbeats = 0;
@@ -252,8 +263,7 @@ bool Agent::Impl::SendUntilBroken(Stream* stream) {
     std::vector<agent::FromAgent> messages;
     {
       std::unique_lock lock(mutex_);
-      if (broken_) return true;
-      if (stopping_ || now() - heard_ > Ns(heartbeat_timeout_ns_)) return false;
+      if (broken_ || stopping_) return;
       // What is said before the controller has accepted us would be said in vain.
       if (connected()) messages = table_.TakeUnsaid();
       const SteadyTime due = last_heartbeat + Ns(heartbeat_every_ns_);
@@ -268,7 +278,7 @@ bool Agent::Impl::SendUntilBroken(Stream* stream) {
       }
     }
     for (const agent::FromAgent& message : messages) {
-      if (!stream->Write(message)) return true;
+      if (!stream->Write(message)) return;  // It has ended, and the listener hears why.
     }
   }
 }
@@ -279,6 +289,21 @@ void Agent::Impl::Listen(Stream* stream) {
   const std::lock_guard lock(mutex_);
   broken_ = true;
   changed_.notify_all();
+  watched_.notify_all();
+}
+
+void Agent::Impl::Watch(grpc::ClientContext* context) {
+  std::unique_lock lock(mutex_);
+  while (!broken_ && !stopping_) {
+    const SteadyTime silent_from = heard_ + Ns(heartbeat_timeout_ns_);
+    if (std::chrono::steady_clock::now() < silent_from) {
+      watched_.wait_until(lock, silent_from);
+      continue;
+    }
+    silent_ = true;
+    context->TryCancel();
+    return;
+  }
 }
 
 void Agent::Impl::Hear(const agent::ToAgent& message) {
@@ -289,6 +314,7 @@ void Agent::Impl::Hear(const agent::ToAgent& message) {
     if (message.has_registered()) {
       heartbeat_every_ns_ = std::max(message.registered().heartbeat_every_ns(), kNsPerMs);
       heartbeat_timeout_ns_ = std::max(message.registered().heartbeat_timeout_ns(), kNsPerMs);
+      watched_.notify_all();
       table_.SetTenants(message.registered().tenants());
     }
     if (message.has_propose()) order = table_.Propose(message.propose());

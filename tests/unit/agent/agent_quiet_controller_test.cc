@@ -127,5 +127,13 @@ TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
   EXPECT_EQ(wakes_, wakes + 1);
 }
 
+// What is written then fills what the connection takes, and the next write waits for the reader.
+TEST_F(AgentWithAQuietController, OneThatReadsNothingAnyMoreIsGivenUpInTheMiddleOfAWrite) {
+  Start({.heartbeat_timeout_ns = 300 * kNsPerMs, .order = {}, .reads = false});
+  agent_->Report(Stats(/*lanes=*/20'000));  // more than a megabyte
+  EXPECT_TRUE(Eventually([&] { return hub_->streams() >= 3; }));
+  agent_.reset();  // does not hang, either
+}
+
 }  // namespace
 }  // namespace mccs
