@@ -74,6 +74,7 @@ absl::Status PeerMessages::Match(OutgoingPair& pair) {
   while (!pair.sends.empty() && !pair.receives.empty()) {
     MCCS_RETURN_IF_ERROR(CheckFit(pair.sends.front(), pair.receives.front()));
     outbox_.transfers.push_back({.message = pair.sends.front()});
+    --announced_[pair.sends.front().pair.destination];
     pair.sends.pop_front();
     pair.receives.pop_front();
   }
@@ -109,6 +110,9 @@ absl::Status PeerMessages::Hear(const MessageTag& tag, Landing landing, uint32_t
           tag.amount > kMaxCount) {
         return Broken(tag, "its receive was announced out of order or with bad values");
       }
+      if (++announced_[tag.pair.destination] > kMaxAnnounced) {
+        return Broken(tag, "its rank has announced more receives than it can have posted");
+      }
       pair.receives.push_back({.type = tag.type, .count = tag.amount});
       return Match(pair);
     }
@@ -125,6 +129,8 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
   if (receive == nullptr || landing != Landing::kDirect) {
     return Broken(tag, "its payload belongs to no receive that was announced");
   }
+  // A lane keeps the order of a message's slices; what came twice would stand for what never came.
+  if (tag.amount != receive->landed) return Broken(tag, "its payload came out of order");
   receive->landed += bytes;
   if (receive->landed < receive->message.bytes()) return absl::OkStatus();
   receive->done = true;

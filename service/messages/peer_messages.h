@@ -24,6 +24,11 @@ namespace mccs {
 
 class PeerMessages final : private SliceSink {
  public:
+  // Receives of one of the peer's ranks that have been announced and not sent yet. More than its
+  // daemon lets a rank have open, in its group and in all that it has captured (kMaxGroupMessages,
+  // kMaxCapturedCalls of service/frontend).
+  static constexpr size_t kMaxAnnounced = size_t{1} << 19;
+
   struct Options {
     // Gives the lane to the peer; asked once, when there is something to send.
     std::function<SendLane*()> open;
@@ -108,6 +113,7 @@ class PeerMessages final : private SliceSink {
   PeerPuts puts_;
   std::deque<Unacknowledged> unacknowledged_;
   absl::flat_hash_map<RankPair, OutgoingPair> outgoing_;
+  absl::flat_hash_map<Rank, size_t> announced_;  // receives in them, by the peer's rank
   absl::flat_hash_map<RankPair, IncomingPair> incoming_;
 };
 

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "service/frontend/captured_groups.h"
+#include "service/frontend/posted_call.h"
 #include "tests/unit/executor/fake_lanes.h"
 
 namespace mccs {
@@ -199,6 +201,54 @@ TEST_F(PeerMessagesTest, APayloadBeyondItsReceiveTouchesNothing) {
   Arrive(Payload(1, 4), {1, 2});
   EXPECT_TRUE(absl::IsDataLoss(Poll()));
   EXPECT_EQ(buffer_, before);
+}
+
+// The same bytes twice are as many as were asked for.
+TEST_F(PeerMessagesTest, APayloadOutOfOrderCompletesNoReceive) {
+  for (const uint64_t lie : {0, 8}) {
+    SCOPED_TRACE(lie);
+    FakeRecvLane lane;
+    PeerMessages messages({.open = [this] { return &send_; },
+                           .slice_bytes = 256,
+                           .may_send = [](const RankPair&) { return false; }});
+    messages.Attach(lane);
+    calls_.push_back({.kind = OpKind::kRecv,
+                      .type = DataType::kInt32,
+                      .peer = kTheirs,
+                      .count = 4,
+                      .address = reinterpret_cast<std::byte*>(buffer_.data())});
+    ASSERT_TRUE(
+        messages
+            .Add({.call = &calls_.back(), .port = nullptr, .pair = {kTheirs, kOurs}, .number = 1})
+            .ok());
+    bool moved = false;
+    if (lie == 0) {
+      ASSERT_TRUE(lane.Arrive({1, 2}, ToTag(Payload(1, 0))));
+      ASSERT_TRUE(messages.Poll(done_, &moved).ok());
+    }
+    ASSERT_TRUE(lane.Arrive({1, 2}, ToTag(Payload(1, lie))));
+    const absl::Status status = messages.Poll(done_, &moved);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(done_, IsEmpty());
+  }
+}
+
+TEST_F(PeerMessagesTest, APeerCannotAnnounceReceivesWithoutEnd) {
+  static_assert(PeerMessages::kMaxAnnounced >= kMaxGroupMessages + kMaxCapturedCalls);
+  uint64_t number = 0;
+  while (number < PeerMessages::kMaxAnnounced) {
+    Arrive(Announcement(++number, 1));
+    ASSERT_TRUE(Poll().ok()) << number;
+  }
+  // What has been sent makes room.
+  ASSERT_TRUE(Add(OpKind::kSend, 1, 1).ok());
+  Arrive(Announcement(++number, 1));
+  ASSERT_TRUE(Poll().ok());
+  Arrive(Announcement(++number, 1));
+  const absl::Status status = Poll();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 0 to rank 5: its rank has announced more receives"));
 }
 
 TEST_F(PeerMessagesTest, OnlyWhatThePeerNeverPostedIsUnanswered) {
