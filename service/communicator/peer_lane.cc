@@ -56,6 +56,7 @@ OutgoingLane::OutgoingLane(const PeerAccess& access, const DialOptions& dial, Fi
 void OutgoingLane::MoveTo(const DialRoute& route) {
   move_dial_.reset();
   move_to_.reset();
+  stands_aside_ = false;
   cannot_move_ = absl::OkStatus();
   if (route == options_.route || excused_) return;
   move_to_ = route;
@@ -65,10 +66,11 @@ void OutgoingLane::MoveTo(const DialRoute& route) {
 DialOptions OutgoingLane::OptionsOfMove() const {
   DialOptions options = options_;
   options.route = *move_to_;
+  if (stands_aside_) options.route.connect.source_port = 0;
   return options;
 }
 
-// True when the lane has come to its new route.
+// True when the lane has come to another route, or turns to one.
 bool OutgoingLane::PollMove() {
   const MonotonicNs now = access_.clock->Now();
   if (move_dial_ == nullptr) {
@@ -76,19 +78,34 @@ bool OutgoingLane::PollMove() {
     move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
   }
   auto connection = move_dial_->Poll();
-  if (!connection.ok()) {
-    cannot_move_ = connection.status();
-    move_dial_.reset();
-    move_again_at_ = now + kMoveAgainNs;
-    return false;
-  }
+  if (!connection.ok()) return CannotMove(connection.status());
   if (*connection == nullptr) return false;
   move_dial_.reset();
   options_ = OptionsOfMove();
-  move_to_.reset();
+  if (stands_aside_) {
+    move_again_at_ = now + kMoveAgainNs;
+  } else {
+    move_to_.reset();
+  }
+  stands_aside_ = false;
   dial_.reset();
   Take(std::move(*connection));
   return true;
+}
+
+// Whoever holds the port may be a lane that waits for ours, itself or by way of others: so ours
+// gives its own up, for one of the system's choice, before it tries again.
+bool OutgoingLane::CannotMove(const absl::Status& why) {
+  cannot_move_ = why;
+  move_dial_.reset();
+  stands_aside_ = !stands_aside_ && absl::IsAlreadyExists(why) && attached_ &&
+                  options_.route.connect.source_port != 0;
+  if (stands_aside_) {
+    move_dial_ = std::make_unique<Dial>(access_, OptionsOfMove());
+  } else {
+    move_again_at_ = access_.clock->Now() + kMoveAgainNs;
+  }
+  return stands_aside_;
 }
 
 void OutgoingLane::Take(std::unique_ptr<Connection> connection) {

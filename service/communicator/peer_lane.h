@@ -67,7 +67,9 @@ class OutgoingLane {
   HostIndex peer() const { return options_.preamble.to_host; }
 
   // The lane goes over to a connection by another route as soon as that is there. Until then it
-  // works, and is restored, as before; what does not work out is tried again.
+  // works, and is restored, as before; what does not work out is tried again. Where somebody has
+  // the port that it is to leave from, it first gives up its own, for one of the system's choice:
+  // lanes that exchange ports would wait for each other.
   void MoveTo(const DialRoute& route);
 
   // How fast it may send from now on. LIFETIME: `host` outlives this.
@@ -95,6 +97,8 @@ class OutgoingLane {
   // True when a connection came.
   absl::StatusOr<bool> PollDial();
   bool PollMove();
+  // True: another attempt is under way.
+  bool CannotMove(const absl::Status& why);
   void BeginElsewhere(const absl::Status& why);
   void Take(std::unique_ptr<Connection> connection);
   // The gate goes by the NIC that the lane leaves from.
@@ -125,6 +129,7 @@ class OutgoingLane {
   std::unique_ptr<Dial> dial_;
   std::optional<DialRoute> move_to_;  // to which the lane has not come yet
   std::unique_ptr<Dial> move_dial_;   // that way, beside what keeps the lane working
+  bool stands_aside_ = false;         // that goes to a port of the system's choice first
   MonotonicNs move_again_at_ = 0;
   absl::Status cannot_move_;  // why the last try failed
   bool attached_ = false;
