@@ -69,7 +69,7 @@ Daemon::Daemon(const DaemonParts& parts, const DaemonOptions& options)
                    .algorithms = options.algorithms,
                    .counters = counters_.get()},
       buffer_quota_(options.buffers, counters_.get()),
-      tenant_warnings_(*parts.log, *parts.clock),
+      tenant_warnings_(*parts.log, "tenant"),
       rendezvous_(std::make_unique<Rendezvous>(*parts.random, *parts.clock, *parts.log)),
       communicators_(std::make_unique<CommunicatorTable>(environment_, *rendezvous_)) {
   session_environment_ = {
@@ -151,7 +151,9 @@ absl::Status Daemon::HostEnvironmentId(const wire::UniqueId& id, const std::stri
 
 bool Daemon::PollDoors() {
   bool moved = false;
+  const std::vector<CommId> changed = communicators_->TakeChanged();
   auto poll = [&](PeerListener& listener) {
+    for (const CommId id : changed) listener.LookAgain(id);
     for (Peer& peer : listener.Poll(parts_.clock->Now())) {
       communicators_->Accept(std::move(peer));
       moved = true;

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "service/communicator/communicator_table.h"
@@ -104,7 +105,7 @@ class Daemon {
   CommunicatorEnvironment environment_;
   TenantLedger ledger_;
   BufferQuota buffer_quota_;
-  TenantWarnings tenant_warnings_;
+  LimitedWarnings tenant_warnings_;
   SessionEnvironment session_environment_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<CommunicatorTable> communicators_;

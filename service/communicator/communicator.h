@@ -129,9 +129,21 @@ class Communicator {
   const wire::UniqueId& unique_id() const { return unique_id_; }
   // The communicator's name among daemons, from the roster on.
   CommId id() const { return formation_.id; }
-  // Lanes of this epoch may come from other hosts before we know of it: they are to wait.
-  bool LanesMayComeToBe(Epoch epoch) const {
-    return formation_.lanes == nullptr || formation_.lanes->MayComeToBe(epoch);
+  // What decides how a peer's connection is answered. It changes in turns, or the communicator is
+  // woken.
+  struct Reach {
+    CommId id;
+    bool joinable = true;
+    bool failed = false;
+    std::optional<Epoch> lanes;  // the newest that there are
+    friend bool operator==(const Reach&, const Reach&) = default;
+  };
+  Reach reach() const {
+    return {.id = id(),
+            .joinable = joinable(),
+            .failed = state_ == State::kFailed,
+            .lanes = formation_.lanes != nullptr ? std::optional(formation_.lanes->newest_epoch())
+                                                 : std::nullopt};
   }
   const Secret& secret() const { return secret_; }
   const std::string& tenant() const { return tenant_; }

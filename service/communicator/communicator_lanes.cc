@@ -104,10 +104,6 @@ void CommunicatorLanes::Accept(const Preamble& preamble, std::unique_ptr<Connect
   if (LaneSet* set = Find(preamble.epoch)) set->Accept(preamble, std::move(connection));
 }
 
-bool CommunicatorLanes::MayComeToBe(Epoch epoch) const {
-  return epoch > current_epoch_ && (next_ == nullptr || epoch > next_epoch_);
-}
-
 absl::StatusOr<bool> CommunicatorLanes::Poll() {
   bool moved = false;
   absl::Status in_use;

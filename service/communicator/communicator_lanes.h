@@ -11,6 +11,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -66,8 +67,11 @@ class CommunicatorLanes {
 
   // An authenticated stream that a peer opened for one of our lanes. Closed when it names none.
   void Accept(const Preamble& preamble, std::unique_ptr<Connection> connection);
-  // Whether lanes of this epoch may come to be here later: their peer has heard of it before us.
-  bool MayComeToBe(Epoch epoch) const;
+  // The newest epoch that has lanes. Those of later ones may come to be here: their peer has heard
+  // of it before us.
+  Epoch newest_epoch() const {
+    return next_ != nullptr ? std::max(current_epoch_, next_epoch_) : current_epoch_;
+  }
   // True when anything moved. An error: of lanes that are in use.
   absl::StatusOr<bool> Poll();
   // As LaneSet's, for all that are in use.

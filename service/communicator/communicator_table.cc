@@ -66,7 +66,7 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
     return absl::NotFoundError(absl::StrCat("no communicator ", FormatCommId(preamble.comm_id),
                                             " is forming here: its id was used up or forgotten"));
   }
-  const Communicator* communicator = FindRunning(preamble.comm_id);
+  const Communicator* const communicator = FindRunning(preamble.comm_id);
   const bool ended = std::find(ended_.begin(), ended_.end(), preamble.comm_id) != ended_.end();
   if (communicator == nullptr && !ended) return std::nullopt;  // The peer got the roster before us.
   if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
@@ -74,10 +74,9 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
         absl::StrCat("communicator ", FormatCommId(preamble.comm_id), " has ended here"));
   }
   // The peer got the strategy before us.
-  if (preamble.purpose == ConnectionPurpose::kLane &&
-      communicator->LanesMayComeToBe(preamble.epoch)) {
-    return std::nullopt;
-  }
+  const std::optional<Epoch> lanes = communicator->reach().lanes;
+  const bool later = !lanes.has_value() || preamble.epoch > *lanes;
+  if (preamble.purpose == ConnectionPurpose::kLane && later) return std::nullopt;
   return communicator->secret();
 }
 
@@ -115,6 +114,8 @@ bool CommunicatorTable::Poll() {
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
   Communicator& communicator = entry.communicator;
   const bool moved = communicator.Poll();
+  const Communicator::Reach reach = communicator.reach();
+  if (reach != std::exchange(entry.reach, reach)) changed_.push_back(reach.id);
   for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
   if (moved) {
     entry.Wake();
@@ -181,6 +182,7 @@ void CommunicatorTable::Forget() {
   std::erase_if(entries_, [&](const auto& entry) {
     if (entry->communicator.state() != Communicator::State::kClosed) return false;
     ended_.push_back(entry->communicator.id());
+    changed_.push_back(entry->communicator.id());
     return true;
   });
   while (ended_.size() > kRememberedEnds) ended_.pop_front();

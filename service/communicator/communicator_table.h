@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -38,6 +39,8 @@ class CommunicatorTable {
   // For the daemon's door (SecretLookup): the secret of what a peer names; nothing when it may
   // still become known.
   absl::StatusOr<std::optional<Secret>> SecretFor(const Preamble& preamble) const;
+  // Communicators of which SecretFor may say something else than when this was called last.
+  std::vector<CommId> TakeChanged() { return std::exchange(changed_, {}); }
   // A peer that has proven itself.
   void Accept(Peer peer);
 
@@ -70,6 +73,7 @@ class CommunicatorTable {
     const uint64_t number;
     const std::shared_ptr<TenantAccount> account;
     Communicator communicator;
+    Communicator::Reach reach = communicator.reach();  // behind its last turn
   };
 
   static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
@@ -90,6 +94,7 @@ class CommunicatorTable {
   std::vector<std::unique_ptr<Entry>> entries_;  // by number
   uint64_t last_number_ = 0;
   std::deque<CommId> ended_;  // the last ones, the newest at the back
+  std::vector<CommId> changed_;
 };
 
 }  // namespace mccs

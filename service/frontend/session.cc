@@ -436,7 +436,8 @@ void Session::Close(const absl::Status& why) {
   } else {
     env_.warnings->Write(identity().tenant,
                          absl::StrCat("session of process ", identity().process, " (",
-                                      identity().tenant, ") ends: ", message));
+                                      identity().tenant, ") ends: ", message),
+                         env_.clock->Now());
   }
   state_ = State::kClosing;
   const std::string reason =

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/limited_warnings.h"
 #include "base/log.h"
 #include "base/shared_region.h"
 #include "proto/daemon_state.pb.h"
@@ -29,7 +30,6 @@
 #include "service/frontend/buffer_releases.h"
 #include "service/frontend/rank_endpoint.h"
 #include "service/frontend/tenant_channel.h"
-#include "service/frontend/tenant_warnings.h"
 #include "service/tenant_ledger.h"
 
 namespace mccs {
@@ -43,7 +43,7 @@ struct SessionEnvironment {
   TenantLedger* ledger = nullptr;  // null: nobody has quotas
   const Clock* clock = nullptr;
   Log* log = nullptr;
-  TenantWarnings* warnings = nullptr;
+  LimitedWarnings* warnings = nullptr;
   DaemonCounters* counters = nullptr;  // null: nobody counts
   Endpoint endpoint;                   // where peers reach this daemon: stands in the unique ids
   // Makes this daemon the meeting place of an id derived from NCCL_COMM_ID.

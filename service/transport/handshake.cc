@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -191,6 +192,7 @@ ServerHandshake::ServerHandshake(std::unique_ptr<Connection> connection, const S
       lookup_(lookup),
       random_(random),
       patience_(patience),
+      source_(connection_->remote().host),
       deadline_(now + patience.answer_ns) {}
 
 absl::StatusOr<std::unique_ptr<Connection>> ServerHandshake::Poll(MonotonicNs now) {
@@ -265,6 +267,7 @@ absl::Status ServerHandshake::CheckMagic() const {
 }
 
 absl::StatusOr<bool> ServerHandshake::AwaitSecret(MonotonicNs now) {
+  if (!std::exchange(look_, false) && now < deadline_) return false;
   absl::StatusOr<std::optional<Secret>> secret = lookup_(preamble_);
   if (!secret.ok()) {
     // A client may ask again for what may still come to be.

@@ -85,7 +85,8 @@ class ClientHandshake {
 };
 
 // The secret of the communicator that a client names: nothing when it is not known yet (the client
-// may be faster than whoever tells us), an error when this client has no business here.
+// may be faster than whoever tells us), an error when this client has no business here. It is asked
+// once, and again when it is said to know more (LookAgain): anybody may name what never comes.
 // The client is not proven yet: nothing may be changed on its word.
 using SecretLookup = std::function<absl::StatusOr<std::optional<Secret>>(const Preamble&)>;
 
@@ -103,8 +104,14 @@ class ServerHandshake {
   // ENSURES on a connection: the client holds the secret, and preamble() is what it wants.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
-  // REQUIRES: the handshake is done.
+  // REQUIRES: the handshake is done, or awaits_secret().
   const Preamble& preamble() const { return preamble_; }
+  // The client has named what nobody here knows yet: Poll has nothing to do before the deadline.
+  bool awaits_secret() const { return state_ == State::kAwaitSecret; }
+  // But now the lookup may know it.
+  void LookAgain() { look_ = true; }
+  // The client's address.
+  const std::string& source() const { return source_; }
   // Poll has something to do then, though no byte may arrive.
   MonotonicNs deadline() const { return deadline_; }
 
@@ -123,8 +130,10 @@ class ServerHandshake {
   const SecretLookup& lookup_;
   Random& random_;
   const ServerPatience patience_;
+  const std::string source_;
   MonotonicNs deadline_;  // of the present state
   State state_ = State::kAwaitHello;
+  bool look_ = true;  // the lookup has not been asked since it may know
   size_t bytes_ = 0;
   wire::PeerHello hello_{};
   wire::PeerChallenge challenge_{};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace mccs {
 namespace {
 
@@ -27,23 +29,55 @@ void PeerListener::Mark(uint8_t dscp) {
 std::vector<Peer> PeerListener::Poll(MonotonicNs now) {
   AcceptNew(now);
   std::vector<Peer> proven;
-  for (auto it = pending_.begin(); it != pending_.end();) {
+  const bool news = std::exchange(woken_, false) || due_ <= now;
+  const bool late = !waiting_.empty() && waiting_.front().deadline() <= now;
+  const bool looks = std::exchange(look_, false) || late;
+  if (!news && !looks) return proven;
+  if (news) PollEach(pending_, now, proven);
+  if (looks) PollEach(waiting_, now, proven);
+  due_ = kNever;
+  for (const ServerHandshake& handshake : pending_) due_ = std::min(due_, handshake.deadline());
+  return proven;
+}
+
+void PeerListener::PollEach(Handshakes& handshakes, MonotonicNs now, std::vector<Peer>& proven) {
+  for (auto it = handshakes.begin(); it != handshakes.end();) {
     absl::StatusOr<std::unique_ptr<Connection>> connection = it->Poll(now);
     if (connection.ok() && *connection == nullptr) {
-      ++it;
+      const auto next = std::next(it);
+      Handshakes& home = it->awaits_secret() ? waiting_ : pending_;
+      if (&home != &handshakes) home.splice(home.end(), handshakes, it);
+      it = next;
       continue;
     }
     if (connection.ok()) {
+      (*connection)->WakeOnReady(nullptr);
       const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
       if (lane && marked_) (*connection)->Mark(0);  // Its lane knows what it bears.
       proven.push_back({.preamble = it->preamble(), .connection = *std::move(connection)});
     } else {
-      log_.Warning("port ", listener_->local().port,
-                   ": connection dropped: ", connection.status().message());
+      warnings_.Write(it->source(),
+                      absl::StrCat("port ", listener_->local().port, ": connection dropped: ",
+                                   std::string(connection.status().message())),
+                      now);
     }
-    it = pending_.erase(it);
+    it = Remove(handshakes, it);
   }
-  return proven;
+}
+
+PeerListener::Handshakes::iterator PeerListener::Remove(Handshakes& handshakes,
+                                                        Handshakes::iterator it) {
+  const auto count = count_.find(it->source());
+  if (--count->second == 0) count_.erase(count);
+  return handshakes.erase(it);
+}
+
+void PeerListener::LookAgain(CommId id) {
+  for (ServerHandshake& handshake : waiting_) {
+    if (handshake.preamble().comm_id != id) continue;
+    handshake.LookAgain();
+    look_ = true;
+  }
 }
 
 void PeerListener::AcceptNew(MonotonicNs now) {
@@ -57,22 +91,37 @@ void PeerListener::AcceptNew(MonotonicNs now) {
     }
     if (*connection == nullptr) return;
     accept_failed_ = false;
-    if (pending_.size() >= limits_.pending) {
-      log_.Warning("port ", listener_->local().port, ": more than ", limits_.pending,
-                   " connections wait for their handshake; the oldest is dropped");
-      pending_.pop_front();
-    }
+    (*connection)->WakeOnReady(this);
+    woken_ = true;
     pending_.emplace_back(*std::move(connection), lookup_, random_, limits_.patience, now);
+    ++count_[pending_.back().source()];
+    if (pending() > limits_.pending) MakeRoom(now);
+  }
+}
+
+void PeerListener::MakeRoom(MonotonicNs now) {
+  const auto most =
+      std::max_element(count_.begin(), count_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::string source = most->first;
+  for (Handshakes* handshakes : {&waiting_, &pending_}) {
+    const auto oldest =
+        std::find_if(handshakes->begin(), handshakes->end(),
+                     [&](const ServerHandshake& each) { return each.source() == source; });
+    if (oldest == handshakes->end()) continue;
+    warnings_.Write(source,
+                    absl::StrCat("port ", listener_->local().port, ": more than ", limits_.pending,
+                                 " connections wait for their handshake, most of them from ",
+                                 source, "; the oldest from there is dropped"),
+                    now);
+    Remove(*handshakes, oldest);
+    return;
   }
 }
 
 std::optional<MonotonicNs> PeerListener::NextDeadline() const {
-  if (pending_.empty()) return std::nullopt;
-  MonotonicNs earliest = pending_.front().deadline();
-  for (const ServerHandshake& handshake : pending_) {
-    earliest = std::min(earliest, handshake.deadline());
-  }
-  return earliest;
+  const MonotonicNs first = waiting_.empty() ? due_ : std::min(due_, waiting_.front().deadline());
+  return first == kNever ? std::nullopt : std::optional(first);
 }
 
 }  // namespace mccs

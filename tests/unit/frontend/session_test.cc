@@ -41,7 +41,7 @@ TEST_F(SessionTest, AGreetingIsAnsweredWithARegion) {
 }
 
 TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
-  for (int i = 0; i < 3 * TenantWarnings::kPerMinute; ++i) {
+  for (int i = 0; i < 3 * LimitedWarnings::kPerMinute; ++i) {
     RawTenant bad(world_, 0, {"red", 600 + i});
     bad.SendBytes("garbage", 7);
     ASSERT_TRUE(world_.RunUntil([&] { return daemon().sessions() == 1; }, kNsPerSec));
@@ -53,7 +53,7 @@ TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
                           [](const std::string& line) {
                             return line.find("(red) ends") != std::string::npos;
                           }),
-            TenantWarnings::kPerMinute);
+            LimitedWarnings::kPerMinute);
   tenant_.SendBytes("garbage", 7);
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("(blue) ends")) << "another tenant's are told";

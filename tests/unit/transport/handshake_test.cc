@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limited_warnings.h"
 #include "service/transport/peer_listener.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
@@ -45,8 +46,24 @@ class HandshakeTest : public testing::Test {
         server_random_, log_, limits);
   }
 
-  std::unique_ptr<Connection> Dial() {
-    return *network_.HostNetwork("client").Connect({.host = "server", .port = 7400}, {});
+  std::unique_ptr<Connection> Dial(const std::string& from = "client") {
+    return *network_.HostNetwork(from).Connect({.host = "server", .port = 7400}, {});
+  }
+
+  // Strangers at `from`, who name communicators that never come.
+  void Flood(const std::string& from, int strangers) {
+    wire::PeerHello hello{};
+    hello.magic = wire::kPeerMagic;
+    hello.version = wire::kPeerVersion;
+    hello.purpose = static_cast<uint8_t>(ConnectionPurpose::kMember);
+    for (int i = 0; i < strangers; ++i) {
+      std::unique_ptr<Connection> stranger = Dial(from);
+      Run(nullptr, kNsPerMs);
+      hello.comm_id = 1000 + static_cast<uint64_t>(i);
+      Say(*stranger, {reinterpret_cast<const char*>(&hello), sizeof(hello)});
+      Run(nullptr, kNsPerMs);
+      strangers_.push_back(std::move(stranger));
+    }
   }
 
   std::unique_ptr<ClientHandshake> StartClient(const Preamble& preamble, const Secret& secret) {
@@ -96,6 +113,7 @@ class HandshakeTest : public testing::Test {
   absl::Status refusal_;
   int lookups_ = 0;
   std::unique_ptr<PeerListener> server_;
+  std::vector<std::unique_ptr<Connection>> strangers_;
   std::vector<Peer> peers_;
   absl::StatusOr<std::unique_ptr<Connection>> client_result_ = nullptr;
 };
@@ -191,10 +209,32 @@ TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown)
   EXPECT_EQ(*client_result_, nullptr);
   EXPECT_EQ(server_->pending(), 1u);
   secrets_[CommId(42)] = kSecret;
+  server_->LookAgain(CommId(42));
   Run(client.get(), kNsPerSec);
   ASSERT_TRUE(client_result_.ok()) << client_result_.status();
   EXPECT_NE(*client_result_, nullptr);
   EXPECT_EQ(peers_.size(), 1u);
+}
+
+// The engine has a turn every few microseconds, and what waits for half a minute has a part in
+// none.
+TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator) {
+  secrets_.clear();
+  auto client = StartClient(lane_, kSecret);
+  Flood("stranger", 3);
+  Run(client.get(), 10 * kNsPerSec);
+  EXPECT_EQ(lookups_, 4);
+  server_->LookAgain(CommId(41));
+  Run(client.get(), kNsPerSec);
+  EXPECT_EQ(lookups_, 4) << "that was another one's";
+  server_->LookAgain(CommId(42));
+  Run(client.get(), kNsPerSec);
+  EXPECT_EQ(lookups_, 5) << "but it is not known yet";
+  secrets_[CommId(42)] = kSecret;
+  server_->LookAgain(CommId(42));
+  Run(client.get(), kNsPerSec);
+  EXPECT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(server_->pending(), 3u);
 }
 
 TEST_F(HandshakeTest, ACommunicatorThatNeverComesIsRefusedInTheEnd) {
@@ -290,6 +330,42 @@ TEST_F(HandshakeTest, AFloodOfStrangersPushesOutTheOldestOfThem) {
   auto client = StartClient(lane_, kSecret);
   Run(client.get(), kNsPerMs);
   EXPECT_EQ(peers_.size(), 1u);
+}
+
+TEST_F(HandshakeTest, AFloodFromOneAddressPushesOutNobodyElse) {
+  Restart({.patience = {}, .pending = 8});
+  secrets_.clear();
+  auto client = StartClient(lane_, kSecret);
+  auto other = StartClient({.purpose = ConnectionPurpose::kMember, .comm_id = CommId(42)}, kSecret);
+  Run(client.get(), kNsPerMs);
+  while (other->Poll(clock_.Now()).ok() && server_->pending() < 2) Run(nullptr, kNsPerMs);
+  Flood("stranger", 3 * LimitedWarnings::kPerMinute);
+  EXPECT_EQ(server_->pending(), 8u);
+  EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
+  EXPECT_THAT(log_.lines.back(), HasSubstr("more of this address is not told for a minute"));
+  EXPECT_THAT(log_.lines.back(), HasSubstr("most of them from stranger"));
+  secrets_[CommId(42)] = kSecret;
+  server_->LookAgain(CommId(42));
+  Run(client.get(), kNsPerMs);
+  ASSERT_TRUE(client_result_.ok()) << client_result_.status();
+  EXPECT_NE(*client_result_, nullptr);
+  EXPECT_EQ(peers_.size(), 1u);
+}
+
+TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
+  for (int i = 0; i < 3 * LimitedWarnings::kPerMinute; ++i) {
+    std::unique_ptr<Connection> stray = Dial("stranger");
+    Run(nullptr, kNsPerMs);
+    Say(*stray, "GET");
+    Run(nullptr, kNsPerMs);
+  }
+  EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute));
+  std::unique_ptr<Connection> stray = Dial();
+  Run(nullptr, kNsPerMs);
+  Say(*stray, "GET");
+  Run(nullptr, kNsPerMs);
+  EXPECT_THAT(log_.lines.back(), HasSubstr("it begins with 'GET'")) << "another address's are told";
+  EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute) + 1);
 }
 
 TEST_F(HandshakeTest, AnUnreachableServerIsADeadlineThatSaysSo) {
