@@ -194,8 +194,9 @@ std::string RandomOperator::SomePolicySpec(std::mt19937_64& random) const {
                                : absl::StrCat("  policy: fair_flow\n  parameters: {avoid_links: [",
                                               SomeLinks(random), "]}\n");
     case 1:
+      // Of few ports, so that lanes come to want each other's.
       return absl::StrCat("  policy: rank_order\n  parameters: {port_seed: ", random() % 100,
-                          "}\n");
+                          ", source_ports: {first: 30000, last: 30031}}\n");
     case 2:
       return absl::StrCat("  policy: priority_flow\n  parameters: {favoured: [",
                           SomeTenantName(random), "], reserved_links: [", SomeLinks(random),
