@@ -45,7 +45,7 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   MCCS_RETURN_IF_ERROR(next->ReserveStaging());
   next_ = std::move(next);
   for (const HostIndex host : excused_) next_->Excuse(host);
-  if (gated_) next_->SetPace(*pace_);
+  if (gated_) next_->SetPace(pace_.value_or(Pace{}));
   next_epoch_ = strategy.epoch;
   next_status_ = absl::OkStatus();
   return absl::OkStatus();
@@ -80,10 +80,14 @@ void CommunicatorLanes::CloseOld() {
 void CommunicatorLanes::SetPace(const Pace& pace) {
   if (pace_.has_value() && pace.revision < pace_->revision) return;
   pace_ = pace;
-  gated_ |= !pace.IsFree();
-  if (!gated_) return;
+  options_.pacing->NoteClass(pace.priority);
+  if (gated_ || !pace.IsFree()) Gate();
+}
+
+void CommunicatorLanes::Gate() {
+  gated_ = true;
   for (LaneSet* set : {messages_.get(), current_.get(), next_.get(), old_.get()}) {
-    if (set != nullptr) set->SetPace(pace);
+    if (set != nullptr) set->SetPace(pace_.value_or(Pace{}));
   }
 }
 
@@ -105,6 +109,7 @@ void CommunicatorLanes::Accept(const Preamble& preamble, std::unique_ptr<Connect
 }
 
 absl::StatusOr<bool> CommunicatorLanes::Poll() {
+  if (!gated_ && options_.pacing != nullptr && options_.pacing->has_classes()) Gate();
   bool moved = false;
   absl::Status in_use;
   for (LaneSet* set : {messages_.get(), current_.get(), old_.get()}) {

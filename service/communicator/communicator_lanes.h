@@ -58,7 +58,7 @@ class CommunicatorLanes {
   // ---- Rates ----
 
   // From now on, for all lanes out of this host. An older revision than the last one is nothing.
-  // Lanes have gates from the first pace on that is not a free one.
+  // Lanes have gates from the first pace on that is not a free one, or when the host has classes.
   void SetPace(const Pace& pace);
   // A lane that is in use has something to send, and its gate alone holds it back.
   bool held() const;
@@ -88,6 +88,8 @@ class CommunicatorLanes {
  private:
   explicit CommunicatorLanes(const LaneSetOptions& options) : options_(options) {}
   LaneSet* Find(Epoch epoch);
+  // All lanes, those that come later included, go by the pace that was told last, or by a free one.
+  void Gate();
 
   LaneSetOptions options_;  // of all sets, but for the strategy
   Epoch current_epoch_;

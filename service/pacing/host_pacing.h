@@ -21,6 +21,10 @@ class HostPacing {
  public:
   explicit HostPacing(const Markings& markings = {}) : markings_(markings) {}
 
+  // Some communicator of this host was told a class above the lowest one: from then on all have
+  // classes, those too that were told nothing.
+  void NoteClass(uint32_t priority) { has_classes_ |= priority > 0; }
+  bool has_classes() const { return has_classes_; }
   // REQUIRES: priority ≤ kMaxPriority.
   uint8_t MarkOf(uint32_t priority) const { return markings_[priority]; }
   // What the Tenant may send out of one NIC. NICs go by the address that lanes leave from.
@@ -47,6 +51,7 @@ class HostPacing {
   };
 
   const Markings markings_;
+  bool has_classes_ = false;
   Table<std::pair<std::string, std::string>, SharedBucket> tenants_;
   Table<std::string, NicClasses> nics_;
 };

@@ -216,6 +216,17 @@ TEST_F(SimClasses, AHigherClassLeavesTheOtherATrickle) {
   EXPECT_GT(RateOf({&low, &high}, low, 0, 2), 0.8 * alone);
 }
 
+// The lowest class is everybody's who was told nothing.
+TEST_F(SimClasses, WhoWasToldNothingLeavesWayToAHigherClass) {
+  Load low(world_), high(world_);
+  const double alone = RateOf({&low}, low, 0, 2);
+  high.SetPace({.priority = 1});
+  EXPECT_LT(RateOf({&low, &high}, low, 0, 2), 0.3 * alone);
+  EXPECT_GT(RateOf({&low, &high}, high, 0, 2), 0.8 * alone);
+  Load late(world_);
+  EXPECT_LT(RateOf({&late, &high}, late, 0, 2), 0.3 * alone);
+}
+
 TEST_F(SimPacing, AnOlderRevisionIsNothing) {
   Load load(world_);
   load.SetPace({}, 8 * kMega);
