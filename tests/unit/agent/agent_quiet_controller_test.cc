@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,21 +15,12 @@
 #include "base/log.h"
 #include "proto/agent.grpc.pb.h"
 #include "service/agent/agent.h"
+#include "tests/unit/agent/eventually.h"
 
 namespace mccs {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(8);
 constexpr CommId kId{0xabcdef};
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class QuietHub final : public agent::AgentHub::Service {
  public:

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -19,23 +18,14 @@
 #include "controller/store/memory_store.h"
 #include "proto/operator.grpc.pb.h"
 #include "service/agent/agent.h"
+#include "tests/unit/agent/eventually.h"
 
 namespace mccs {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kPatience = std::chrono::seconds(8);
 constexpr CommId kId{0xabcdef};
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 // A server with its coordinator, and a thread that ticks.
 class Controller {
