@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "lab/fabric_plan.h"
+#include "lab/host_identity.h"
 #include "lab/job.h"
 #include "lab/network_support.h"
 #include "lab/node.h"
@@ -50,6 +51,10 @@ absl::StatusOr<Variables> VariablesOf(const Caller& caller, const LabState& lab,
                         .gpus = daemon->gpus,
                         .has_network = lab.has_network()},
                        products.preload, caller.environment);
+}
+
+HostIdentity HostOf(const Caller& caller, const LabState& lab, const std::string& host) {
+  return {.name = host, .hosts_file = caller.directories.PathsOf(lab.name).HostsFile()};
 }
 
 // A port that nobody has at this moment. Whoever listens on it next may still lose a race for it.
@@ -170,6 +175,17 @@ absl::Status ApplyTopology(const Caller& caller, const LabPlan& plan, const std:
   return absl::OkStatus();
 }
 
+// Most programs need no host name, so a lab starts also where its hosts cannot have one.
+void WarnWithoutIdentity(const Caller& caller, const LabPlan& plan) {
+  const absl::Status status =
+      CheckBecomeHost({.name = plan.hosts.front().name,
+                       .hosts_file = caller.directories.PathsOf(plan.name).HostsFile()});
+  if (status.ok()) return;
+  std::cerr << "mccs-lab: programs on this lab's hosts may see the machine's host name and "
+               "/etc/hosts: "
+            << status.message() << "; run mccs-lab as root or allow user namespaces\n";
+}
+
 }  // namespace
 
 absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& options) {
@@ -195,7 +211,9 @@ absl::Status Up(const Caller& caller, const std::string& name, const UpOptions& 
   MCCS_RETURN_IF_ERROR(CheckSockets(caller.directories.PathsOf(name), plan));
   MCCS_RETURN_IF_ERROR(StartLab(plan, caller.directories));
   std::cout << DescribeLab(plan) << std::endl;  // before what follows
-  return plan.network ? ApplyTopology(caller, plan, options.topology) : absl::OkStatus();
+  if (plan.network) return ApplyTopology(caller, plan, options.topology);
+  WarnWithoutIdentity(caller, plan);
+  return absl::OkStatus();
 }
 
 absl::Status Down(const Caller& caller, const std::string& name) {
@@ -231,7 +249,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
                          .spawn = {.file = file,
                                    .argv = options.program,
                                    .environment = With(With(caller.environment, of_host), of_rank),
-                                   .host_name = host,
+                                   .host = HostOf(caller, lab, host),
                                    .node = node}});
   }
   return Job({.prefixed = true, .grace_ns = options.grace_ns, .supervisor = lab.supervisor_pid})
@@ -254,7 +272,7 @@ absl::StatusOr<int> Exec(const Caller& caller, const std::string& name,
                      .spawn = {.file = file,
                                .argv = options.program,
                                .environment = With(caller.environment, variables),
-                               .host_name = options.host,
+                               .host = HostOf(caller, lab, options.host),
                                .node = node}};
   return Job({.prefixed = false, .supervisor = lab.supervisor_pid}).Run({process});
 }

@@ -30,8 +30,8 @@ struct HostFacts {
 };
 
 // What ties a program to one host of the lab. `preload` goes before what LD_PRELOAD already has.
-// Gloo, which looks for an interface by the host's name, is told of the lab's where that name leads
-// nowhere, unless the caller has named one.
+// Gloo looks for an interface by the host's name. On hosts without a network it uses lo instead,
+// unless the caller names an interface.
 Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& preload,
                         const Environment& callers);
 

@@ -75,9 +75,8 @@ absl::StatusOr<std::vector<NodeState>> BuildFabric(const FabricPlan& plan,
   for (size_t i = 0; i < plan.nodes.size(); ++i) {
     const std::string& name = plan.nodes[i].name;
     MCCS_ASSIGN_OR_RETURN(pid_t pid,
-                          StartNode({.name = name,
-                                     .sysctls = SysctlsOf(plan, NodeId(static_cast<int32_t>(i))),
-                                     .hosts_file = paths.HostsFile()}));
+                          StartNode({.identity = {.name = name, .hosts_file = paths.HostsFile()},
+                                     .sysctls = SysctlsOf(plan, NodeId(static_cast<int32_t>(i)))}));
     nodes.push_back({.name = name, .pid = pid});
     pids.push_back(pid);
   }

@@ -81,10 +81,11 @@ struct LabPaths {
   std::string root;
 
   std::string State() const { return root + "/state.yaml"; }
-  // Of a lab with a network alone: what it was made of, what its nodes see as /etc/hosts, which
-  // rates were changed, and a lock for who changes something.
-  std::string Topology() const { return root + "/topology.yaml"; }
+  // What programs on the lab's hosts see as /etc/hosts.
   std::string HostsFile() const { return root + "/hosts"; }
+  // Of a lab with a network alone: its topology, the links whose rates were changed, and the lock
+  // that a command takes to change links.
+  std::string Topology() const { return root + "/topology.yaml"; }
   std::string LinkRates() const { return root + "/link_rates.yaml"; }
   std::string LinkLock() const { return root + "/link.lock"; }
   std::string DaemonFolder(std::string_view daemon) const;

@@ -61,9 +61,9 @@ absl::Status Try(const NetworkTools& tools, const FabricPlan& plan, pid_t node) 
 
 absl::Status CheckNetworkSupport(const NetworkTools& tools) {
   const FabricPlan plan = OneSwitch();
-  MCCS_ASSIGN_OR_RETURN(
-      pid_t node,
-      StartNode({.name = "support", .sysctls = SysctlsOf(plan, plan.NodeOf(SwitchId(0)))}));
+  MCCS_ASSIGN_OR_RETURN(pid_t node,
+                        StartNode({.identity = {.name = "support"},
+                                   .sysctls = SysctlsOf(plan, plan.NodeOf(SwitchId(0)))}));
   absl::Status status = Try(tools, plan, node);
   kill(node, SIGKILL);
   while (waitpid(node, nullptr, 0) < 0 && errno == EINTR) {

@@ -59,16 +59,8 @@ absl::Status BecomeNode(const NodeOptions& options) {
   if (unshare(kNamespaces) != 0) {
     return Lacking("network namespaces need root (CAP_SYS_ADMIN and CAP_NET_ADMIN)");
   }
-  // What the machine unmounts later goes here too; what we mount is ours alone.
-  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-    return Lacking("cannot keep mounts apart");
+  MCCS_RETURN_IF_ERROR(TakeIdentity(options.identity));
   MCCS_RETURN_IF_ERROR(MountOwnSys());
-  if (!options.hosts_file.empty() &&
-      mount(options.hosts_file.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) != 0) {
-    return Lacking("cannot mount a file over /etc/hosts");
-  }
-  if (sethostname(options.name.data(), options.name.size()) != 0)
-    return Lacking(absl::StrCat("cannot take the host name ", options.name));
   for (const Sysctl& sysctl : options.sysctls) MCCS_RETURN_IF_ERROR(Set(sysctl));
   return absl::OkStatus();
 }
@@ -76,7 +68,7 @@ absl::Status BecomeNode(const NodeOptions& options) {
 // The holder's whole life.
 [[noreturn]] void HoldNode(const NodeOptions& options, pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_NAME, absl::StrCat("lab:", options.name).c_str());
+  prctl(PR_SET_NAME, absl::StrCat("lab:", options.identity.name).c_str());
   const absl::Status status =
       getppid() == parent ? BecomeNode(options) : absl::CancelledError("the lab is gone");
   const std::string text = status.ok() ? kReady : std::string(status.message());
@@ -108,8 +100,9 @@ absl::StatusOr<pid_t> StartNode(const NodeOptions& options) {
   if (report == kReady) return holder;
   waitpid(holder, nullptr, 0);
   return absl::UnimplementedError(
-      report.empty() ? absl::StrCat("the process that was to hold ", options.name, " was killed")
-                     : report);
+      report.empty()
+          ? absl::StrCat("the process that was to hold ", options.identity.name, " was killed")
+          : report);
 }
 
 int EnterNode(pid_t holder) {

@@ -17,6 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lab/host_identity.h"
 
 namespace mccs::lab {
 
@@ -28,9 +29,8 @@ struct Sysctl {
 };
 
 struct NodeOptions {
-  std::string name;  // what programs in it see as the host's name
+  HostIdentity identity;
   std::vector<Sysctl> sysctls;
-  std::string hosts_file{};  // stands in for /etc/hosts; empty: the machine's is seen
 };
 
 // Starts the holder, which is killed when this process dies, and returns its id when the node is

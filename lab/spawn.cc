@@ -1,7 +1,6 @@
 #include "lab/spawn.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -40,40 +38,13 @@ void ResetSignals() {
   }
 }
 
-// "we are who we were": lines for /proc/self/{uid,gid}_map. Made before the fork.
-struct IdMaps {
-  std::string uid = absl::StrCat(geteuid(), " ", geteuid(), " 1");
-  std::string gid = absl::StrCat(getegid(), " ", getegid(), " 1");
-};
-
-bool WriteFile(const char* path, std::string_view text) {
-  UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
-  return file.valid() &&
-         write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-}
-
-// A name space for the host's name alone. Without privilege it takes a user namespace around it, in
-// which we stay who we are.
-void TakeHostName(const std::string& name, const std::string& uid_map, const std::string& gid_map) {
-  if (name.empty()) return;
-  if (unshare(CLONE_NEWUTS) != 0) {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWUTS) != 0) return;
-    if (!WriteFile("/proc/self/uid_map", uid_map) || !WriteFile("/proc/self/setgroups", "deny") ||
-        !WriteFile("/proc/self/gid_map", gid_map)) {
-      return;
-    }
-  }
-  (void)!sethostname(name.data(), name.size());
-}
-
 // In the child, between fork and execve. Returns errno's value of what failed.
-int BecomeProgram(const SpawnOptions& options, const IdMaps& maps, pid_t parent, char** argv,
-                  char** environment) {
+int BecomeProgram(const SpawnOptions& options, pid_t parent, char** argv, char** environment) {
   // First: a change of credentials would undo the death signal.
-  if (options.node == 0) {
-    TakeHostName(options.host_name, maps.uid, maps.gid);
-  } else if (const int error = EnterNode(options.node); error != 0) {
-    return error;
+  if (options.node != 0) {
+    if (const int error = EnterNode(options.node); error != 0) return error;
+  } else if (!options.host.name.empty()) {
+    BecomeHost(options.host).IgnoreError();
   }
   if (options.own_group && setpgid(0, 0) != 0) return errno;
   if (options.death_signal != 0) {
@@ -122,12 +93,11 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   UniqueFd verdict_writer(ends[1]);
   std::vector<char*> argv = Pointers(options.argv);
   std::vector<char*> environment = Pointers(options.environment);
-  const IdMaps maps;
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) return absl::ErrnoToStatus(errno, "cannot fork");
   if (child == 0) {
-    int error = BecomeProgram(options, maps, parent, argv.data(), environment.data());
+    int error = BecomeProgram(options, parent, argv.data(), environment.data());
     (void)!write(verdict_writer.get(), &error, sizeof(error));
     _exit(127);
   }

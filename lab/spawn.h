@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lab/environment.h"
+#include "lab/host_identity.h"
 
 namespace mccs::lab {
 
@@ -27,10 +28,11 @@ struct SpawnOptions {
   int error = -1;
   // A group of its own: signals to it reach the children that it makes, and the terminal's do not.
   bool own_group = false;
-  // What the program shall see as its machine's name: NCCL programs tell hosts apart by it. Empty:
-  // ours. Where the kernel does not allow it (no privilege, no user namespaces), ours too.
-  std::string host_name{};
-  // The holder of the node (lab/node.h) that it shall run in, which has a host name too. 0: here.
+  // NCCL programs distinguish hosts by their names. An empty name means the machine's identity,
+  // which the program also sees where the machine does not allow another one (CheckBecomeHost).
+  HostIdentity host{};
+  // The holder of the node (lab/node.h) that the program runs in, with the node's identity. 0:
+  // none.
   pid_t node = 0;
   // Sent to it when the calling process dies.
   int death_signal = 0;

@@ -7,12 +7,14 @@
 
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "lab/child_processes.h"
 #include "lab/daemon_files.h"
 #include "lab/fabric.h"
+#include "lab/host_identity.h"
 #include "lab/spawn.h"
 
 namespace mccs::lab {
@@ -62,7 +64,7 @@ absl::Status Warden::Start() {
 }
 
 absl::Status Warden::StartNetwork() {
-  if (!plan_.network) return absl::OkStatus();
+  if (!plan_.network) return WriteHostsFile();
   std::ofstream topology(paths_.Topology());
   topology << plan_.network->topology_text << std::flush;
   if (!topology)
@@ -70,6 +72,15 @@ absl::Status Warden::StartNetwork() {
   MCCS_ASSIGN_OR_RETURN(state_.nodes,
                         BuildFabric(plan_.network->fabric, plan_.network->tools, paths_));
   return absl::OkStatus();
+}
+
+absl::Status Warden::WriteHostsFile() {
+  std::ifstream machines("/etc/hosts");
+  const std::string text(std::istreambuf_iterator<char>(machines), {});
+  std::ofstream file(paths_.HostsFile());
+  file << PlainHostsFile(plan_.hosts, text) << std::flush;
+  if (file) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", paths_.HostsFile()));
 }
 
 absl::Status Warden::StartDaemon(DaemonState* daemon, const std::string& program) {

@@ -33,6 +33,8 @@ class Warden {
  private:
   void AddDaemon(std::string name, std::string address, int32_t gpus);
   absl::Status StartNetwork();
+  // For hosts that share the machine's network.
+  absl::Status WriteHostsFile();
   absl::Status StartDaemon(DaemonState* daemon, const std::string& program);
   // Ranges of state_.daemons, the last excluded.
   absl::Status AwaitReady(size_t first, size_t last);

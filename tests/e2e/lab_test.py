@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import unittest
 
 from lab_world import Lab, call, cases, environment, eventually, is_gone, program
@@ -95,6 +96,22 @@ class LabCommands(unittest.TestCase):
             env = environment(OWN_WORD="it passes", ASAN_OPTIONS="detect_leaks=0")
             result = lab.run("/bin/sh", "-c", "echo $OWN_WORD $RANK/$WORLD_SIZE", env=env)
             self.assertEqual(result.stdout, "[0] it passes 0/1\n")
+
+    def test_hosts_resolve_their_own_name_and_the_others(self):
+        script = ("import socket; own = socket.gethostname(); "
+                  "print(own, *map(socket.gethostbyname, (own, 'h0', 'h1', 'localhost')))")
+        env = environment(ASAN_OPTIONS="detect_leaks=0")
+        machines = pathlib.Path("/etc/hosts").read_bytes()
+        with Lab(hosts=2, gpus=1) as lab:
+            for host, address in (("h0", "127.0.0.1"), ("h1", "127.0.0.2")):
+                looked_up = lab.exec(host, sys.executable, "-c", script, env=env)
+                self.assertEqual(looked_up.stdout, f"{host} {address} 127.0.0.1 127.0.0.2 127.0.0.1\n",
+                                 looked_up.stderr)
+            ranks = lab.run(sys.executable, "-c", script, env=env)
+            self.assertEqual(sorted(ranks.stdout.splitlines()), ["[0] h0 127.0.0.1 127.0.0.1 127.0.0.2 127.0.0.1",
+                                                                 "[1] h1 127.0.0.2 127.0.0.1 127.0.0.2 127.0.0.1"],
+                             ranks.stderr)
+            self.assertEqual(pathlib.Path("/etc/hosts").read_bytes(), machines)
 
     def test_env_makes_any_shell_a_shell_on_that_host(self):
         with Lab(hosts=1, gpus=2) as lab:

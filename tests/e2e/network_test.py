@@ -122,7 +122,8 @@ class Network(unittest.TestCase):
     def test_hosts_know_each_other_and_themselves_by_name(self):
         with self.lab.receiver("h3", "10.0.1.3"):
             self.lab.send("h1", "h1", 0, "h3", 10)
-        self.assertEqual(self.lab.foreign("h5", "hostname").stdout, "h5\n")
+        own = "import socket; print(socket.gethostname(), socket.gethostbyname(socket.gethostname()))"
+        self.assertEqual(self.lab.foreign("h5", sys.executable, "-c", own).stdout, "h5 10.0.0.3\n")
         self.assertIn("p3", self.lab.foreign("leaf0", "ls", "/sys/class/net").stdout)
         self.assertIn("has no 'h9'; it has controller, leaf0", self.lab.exec("h9", "true").stderr)
 

@@ -41,8 +41,8 @@ class NodeTest : public testing::Test {
       GTEST_SKIP() << status.message();
     hosts_file_ = folder_.path() + "/hosts";
     std::ofstream(hosts_file_) << "10.0.0.7 elsewhere\n";
-    absl::StatusOr<pid_t> node = StartNode(
-        {.name = "h7", .sysctls = {{"net.ipv4.ip_forward", "1"}}, .hosts_file = hosts_file_});
+    absl::StatusOr<pid_t> node = StartNode({.identity = {.name = "h7", .hosts_file = hosts_file_},
+                                            .sysctls = {{"net.ipv4.ip_forward", "1"}}});
     ASSERT_TRUE(node.ok()) << node.status();
     node_ = *node;
   }
@@ -121,7 +121,7 @@ TEST_F(NodeTest, AToolsErrorIsToldWholeWithItsLine) {
 
 TEST_F(NodeTest, ASettingThatTheKernelDoesNotHaveIsNamed) {
   const absl::StatusOr<pid_t> node =
-      StartNode({.name = "h8", .sysctls = {{"net.ipv4.no_such_setting", "1"}}});
+      StartNode({.identity = {.name = "h8"}, .sysctls = {{"net.ipv4.no_such_setting", "1"}}});
   EXPECT_EQ(node.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(node.status().message()), HasSubstr("net.ipv4.no_such_setting = 1"));
 }
@@ -132,7 +132,7 @@ TEST_F(NodeTest, ItDiesWithWhoStartedIt) {
   UniqueFd reader(ends[0]), writer(ends[1]);
   const pid_t parent = fork();
   if (parent == 0) {
-    const absl::StatusOr<pid_t> node = StartNode({.name = "h9", .sysctls = {}});
+    const absl::StatusOr<pid_t> node = StartNode({.identity = {.name = "h9"}, .sysctls = {}});
     const pid_t pid = node.value_or(0);
     (void)!write(writer.get(), &pid, sizeof(pid));
     _exit(0);
