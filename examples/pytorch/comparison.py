@@ -87,29 +87,34 @@ def mean_over_ranks(loss):
     return loss / dist.get_world_size()
 
 
-def on_the_first_rank(run):
-    """run() there alone; what it returns is everybody's."""
+def on_the_first_rank(run, device=torch.device("cpu")):
+    """Calls run() on rank 0 alone and returns its result on every rank. `device`: the one that broadcasts it."""
     result = [run() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(result, device=torch.device("cpu"))
+    dist.broadcast_object_list(result, device=device)
     return result[0]
 
 
 def compare(job, train, alone=None):
-    """Runs train(device) on both backends, and alone() on one process, all of which return (losses, seconds),
-    and prints them side by side. Raises SystemExit on every rank where they disagree."""
+    """Compares train(device) on both backends, and alone() in one process."""
     runs = {"NCCL, GPUs": lambda: train(job.gpu), "Gloo, host": lambda: train(torch.device("cpu"))}
     if alone:
         runs["one process, host"] = lambda: on_the_first_rank(alone)
+    compare_runs(runs, job.say)
+
+
+def compare_runs(runs, say):
+    """Calls each of `runs`, which return (losses, seconds), and prints their results side by side. `say` prints a line
+    on one rank. Raises SystemExit on every rank where the losses disagree."""
     results = {}
-    job.say(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
+    say(f"{'':24}{'first loss':>14}{'last loss':>14}{'ms per step':>14}")
     for label, run in runs.items():
         losses, seconds = results[label] = run()
         # The first step sets up connections and buffers.
         typical = sorted(seconds[1:] or seconds)[len(seconds[1:]) // 2]
-        job.say(f"{label:24}{losses[0]:14.6f}{losses[-1]:14.6f}{typical * 1000:14.1f}")
+        say(f"{label:24}{losses[0]:14.6f}{losses[-1]:14.6f}{typical * 1000:14.1f}")
     (_, (first, _)), *others = results.items()
     worst = max(abs(a - b) / abs(b) for _, (losses, _) in others for a, b in zip(first, losses, strict=True))
     agree = worst <= TOLERANCE
-    job.say(f"losses {'agree' if agree else 'DIFFER'}: by at most {worst:.1e} of their value, {TOLERANCE:.0e} allowed")
+    say(f"losses {'agree' if agree else 'DIFFER'}: by at most {worst:.1e} of their value, {TOLERANCE:.0e} allowed")
     if not agree:
         raise SystemExit(1)

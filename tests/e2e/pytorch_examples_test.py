@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """examples/pytorch on two hosts: what is computed over us is what Gloo and a single process compute."""
 from lab_world import ROOT, cases
-from pytorch_world import OnALab
+from pytorch_world import OnALab, need_package
 
 EXAMPLES = ROOT / "examples/pytorch"
 
@@ -61,6 +61,35 @@ class Examples(ExampleCase):
         table = self.run_example("bench.py", "--max", "1M", "--calls", 3)
         self.assertEqual(table.count("  right"), 6 * 3, table)
         self.assertNotIn("WRONG", table)
+
+    def test_accelerate(self):
+        need_package("accelerate")
+        self.assert_learns_the_same("hf_accelerate.py")
+
+    def test_accelerate_with_two_ranks_on_each_host(self):
+        need_package("accelerate")
+        self.assert_learns_the_same("hf_accelerate.py", options=())
+
+    def test_accelerate_starts_them_on_one_host(self):
+        need_package("accelerate")
+        result = self.exec_on_lab("h1", "accelerate", "launch", "--multi_gpu", "--num_processes", 2,
+                                  EXAMPLES / "hf_accelerate.py", "--steps", 2)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("losses agree", result.stdout)
+
+    def test_torchrun_starts_them_on_one_host(self):
+        for host in ("h0", "h1"):
+            result = self.exec_on_lab(host, "torchrun", "--standalone", "--nproc-per-node", 2, EXAMPLES / "ddp.py",
+                                      "--steps", 2)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            self.assertIn("losses agree", result.stdout)
+
+    def test_torchruns_of_all_hosts_meet_by_rendezvous(self):
+        command = ('exec torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id job '
+                   f'--rdzv-endpoint "h0:$MASTER_PORT" {EXAMPLES}/ddp.py --steps 2')
+        result = self.run_on_lab("sh", "-c", command, options=("--ranks-per-host", 1))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("losses agree", result.stdout)
 
     def test_torchrun_starts_them_too(self):
         command = ('exec torchrun --nnodes 2 --nproc-per-node 1 --node-rank "$RANK" --master-addr "$MASTER_ADDR" '

@@ -3,7 +3,7 @@ import os
 import sys
 import unittest
 
-from lab_world import ROOT, Lab, environment
+from lab_world import ROOT, Lab, call, environment
 
 sys.path.insert(0, str(ROOT / "tests"))
 import torch_world  # noqa: E402
@@ -14,6 +14,13 @@ def need_pytorch():
     reason = torch_world.why_not()
     if reason:
         raise unittest.SkipTest(reason)
+
+
+def need_package(name):
+    """Skips the test, aloud, where PyTorch's environment has no such package."""
+    found = call(torch_world.python(), "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec('{name}') is None)")
+    if found.returncode != 0:
+        raise unittest.SkipTest(f"no {name} in {torch_world.environment()}; scripts/setup_pytorch installs it")
 
 
 def pytorch_environment(**changes):
@@ -36,3 +43,6 @@ class OnALab(unittest.TestCase):
 
     def run_on_lab(self, *command, options=(), **variables):
         return self.lab.run(*command, options=options, env=pytorch_environment(**variables), timeout=self.patience_s)
+
+    def exec_on_lab(self, host, *command, **variables):
+        return self.lab.exec(host, *command, env=pytorch_environment(**variables), timeout=self.patience_s)

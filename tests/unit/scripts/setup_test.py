@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Which CUDA toolkit the build takes, and what scripts/setup does where there is none."""
+"""Which CUDA toolkit the build takes, what scripts/setup does where there is none, and which packages
+scripts/setup_pytorch adds to PyTorch's environment."""
+import hashlib
 import os
 import pathlib
 import shutil
@@ -107,6 +109,65 @@ class Setup(Tree):
         done = self.run_script("setup", MCCS_CUDA_HOME=str(self.root / "nowhere"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("nowhere", done.stderr)
+
+
+class ExamplePackages(Tree):
+    """A complete environment whose pip records its calls."""
+
+    def setUp(self):
+        super().setUp()
+        self.sources = self.root / "emulation/torch/environment"
+        shutil.copytree(ROOT / "emulation/torch/environment", self.sources)
+        self.requirements = self.root / "examples/pytorch/requirements.txt"
+        self.requirements.parent.mkdir(parents=True)
+        self.requirements.write_text("accelerate==1.15.0\n")
+        self.environment = self.root / "build/pytorch"
+        (self.environment / "bin").mkdir(parents=True)
+        recipe = b"".join((self.sources / name).read_bytes() for name in ("requirements.txt", "stub_libraries.py"))
+        (self.environment / "mccs-recipe").write_text(hashlib.sha256(recipe).hexdigest() + "\n")
+        self.write_program("python", "exit 1")
+        self.write_program("pip", 'echo "$@" >>"$0.calls"')
+
+    def write_program(self, name, script):
+        program = self.environment / "bin" / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    def calls(self):
+        calls = self.environment / "bin/pip.calls"
+        return calls.read_text().splitlines() if calls.exists() else []
+
+    def test_a_complete_environment_gets_them_once(self):
+        for _ in range(2):
+            done = self.run_script("setup_pytorch")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        call, = self.calls()
+        self.assertIn("-r examples/pytorch/requirements.txt", call)
+
+    def test_other_versions_are_installed(self):
+        self.run_script("setup_pytorch")
+        self.requirements.write_text("accelerate==1.16.0\n")
+        self.run_script("setup_pytorch")
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_no_index_leaves_pytorch_usable_and_is_reported(self):
+        self.write_program("pip", "echo WARNING: Retrying after connection broken by NewConnectionError; exit 1")
+        done = self.run_script("setup_pytorch")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("examples/pytorch/requirements.txt do not run", done.stderr)
+        self.assertFalse((self.environment / "mccs-examples").exists())
+
+    def test_another_error_of_pip_fails_the_script(self):
+        self.write_program("pip", "echo ERROR: no space left on device; exit 1")
+        done = self.run_script("setup_pytorch")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("pip could not install examples/pytorch/requirements.txt", done.stderr)
+
+    def test_an_environment_of_the_callers_is_left_as_it_is(self):
+        done = self.run_script("setup_pytorch", MCCS_PYTORCH_ENV=str(self.environment))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("lacks packages of examples/pytorch/requirements.txt", done.stderr)
+        self.assertEqual(self.calls(), [])
 
 
 if __name__ == "__main__":
