@@ -9,6 +9,19 @@ void WaitForGpu(const Session& session) {
   engine.Wait(engine.PendingOfGpu(session.gpu));
 }
 
+namespace {
+
+CUresult SynchronizeGpu(const Session& session) {
+  const auto refused = session.process->graphs.Refuse(
+      [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
+  if (refused) return *refused;
+  WaitForGpu(session);
+  session.process->pools.TrimAll();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 }  // namespace mccs::emulation
 
 using mccs::emulation::Context;
@@ -106,6 +119,16 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  if (context == nullptr) return cuCtxGetDevice(device);
+  MCCS_ENTER(session);
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const int gpu = session.GpuOf(context);
+  if (gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = gpu;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetFlags(unsigned int* flags) {
   MCCS_ENTER_CONTEXT(session);
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -138,12 +161,16 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 CUresult cuCtxSynchronize(void) {
   MCCS_ENTER_UNSAFE(session);
-  const auto refused = session.process->graphs.Refuse(
-      [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
-  if (refused) return *refused;
-  mccs::emulation::WaitForGpu(session);
-  session.process->pools.TrimAll();
-  return CUDA_SUCCESS;
+  return mccs::emulation::SynchronizeGpu(session);
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context) {
+  if (context == nullptr) return cuCtxSynchronize();
+  MCCS_ENTER(session);
+  session.gpu = session.GpuOf(context);
+  if (session.gpu < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (const auto refused = mccs::emulation::RefuseUnsafe(session)) return *refused;
+  return mccs::emulation::SynchronizeGpu(session);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {

@@ -2,7 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <mutex>
 #include <string>
 
 #include "emulation/core/error_names.h"
@@ -12,22 +17,40 @@ using mccs::emulation::ErrorName;
 
 namespace {
 
-// Functions whose variants differ in their parameters, so that a caller compiled for an older CUDA
-// needs the older one. For all others the newest serves everybody.
-struct Variant {
+// Functions whose variants differ in their parameters, so that a caller needs the variant of the
+// CUDA version that it names. The newest variant of any other function serves all callers.
+struct Variants {
   const char* base;
-  int since_version;
-  const char* symbol;
+  std::array<int, 4>
+      since;  // CUDA version of `base`, base_v2, base_v3, base_v4; 0: no such variant
 };
-constexpr Variant kVariants[] = {
-    // newest first
-    {"cuGetProcAddress", 12000, "cuGetProcAddress_v2"},
-    {"cuGetProcAddress", 11030, "cuGetProcAddress"},
-    {"cuStreamGetCaptureInfo", 12030, "cuStreamGetCaptureInfo_v3"},
-    {"cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"},
-    {"cuStreamGetCaptureInfo", 10010, "cuStreamGetCaptureInfo"},
+constexpr Variants kVariants[] = {
+    {"cuCtxCreate", {2000, 3020, 11040, 12050}},
+    {"cuCtxGetDevice", {2000, 13000}},
+    {"cuCtxSynchronize", {2000, 13000}},
+    {"cuGetProcAddress", {11030, 12000}},
+    {"cuGraphAddDependencies", {10000, 12030}},
+    {"cuGraphAddKernelNode", {10000, 12000}},
+    {"cuGraphAddNode", {12020, 12030}},
+    {"cuGraphExecKernelNodeSetParams", {10010, 12000}},
+    {"cuGraphExecUpdate", {10020, 12000}},
+    {"cuGraphGetEdges", {10000, 12030}},
+    {"cuGraphInstantiate", {10000, 11000}},
+    {"cuGraphKernelNodeGetParams", {10000, 12000}},
+    {"cuGraphKernelNodeSetParams", {10000, 12000}},
+    {"cuGraphNodeGetDependencies", {10000, 12030}},
+    {"cuGraphNodeGetDependentNodes", {10000, 12030}},
+    {"cuGraphRemoveDependencies", {10000, 12030}},
+    {"cuMemAdvise", {8000, 12020}},
+    {"cuMemPrefetchAsync", {8000, 12020}},
+    {"cuMemcpy3DBatchAsync", {12080, 13000}},
+    {"cuMemcpyBatchAsync", {12080, 13000}},
+    {"cuStreamBeginCapture", {10000, 10010}},
+    {"cuStreamGetCaptureInfo", {10010, 11030, 12030}},
+    {"cuStreamGetCtx", {9020, 12050}},
+    {"cuStreamUpdateCaptureDependencies", {11030, 12030}},
 };
-constexpr const char* kSuffixes[] = {"_v4", "_v3", "_v2", ""};
+constexpr const char* kSuffixes[] = {"", "_v2", "_v3", "_v4"};  // oldest first
 
 constexpr ErrorName kErrors[] = {
 #include "cuda_errors.inc"
@@ -57,16 +80,17 @@ void* FindSymbol(const std::string& name, bool per_thread) {
   return dlsym(OwnHandle(), name.c_str());
 }
 
+const Variants* VariantsOf(const std::string& base) {
+  const auto found = std::find_if(std::begin(kVariants), std::end(kVariants),
+                                  [&](const Variants& variants) { return base == variants.base; });
+  return found == std::end(kVariants) ? nullptr : found;
+}
+
 void* FindEntryPoint(const std::string& base, int version, bool per_thread) {
-  bool has_variants = false;
-  for (const Variant& variant : kVariants) {
-    if (base != variant.base) continue;
-    has_variants = true;
-    if (version >= variant.since_version) return FindSymbol(variant.symbol, per_thread);
-  }
-  if (has_variants) return nullptr;
-  for (const char* suffix : kSuffixes) {
-    if (void* found = FindSymbol(base + suffix, per_thread)) return found;
+  const Variants* const variants = VariantsOf(base);
+  for (size_t i = std::size(kSuffixes); i-- > 0;) {
+    if (variants != nullptr && (variants->since[i] == 0 || version < variants->since[i])) continue;
+    if (void* found = FindSymbol(base + kSuffixes[i], per_thread)) return found;
   }
   return nullptr;
 }
@@ -105,6 +129,19 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
   const ErrorName* entry = NameOf(error);
   *text = entry == nullptr ? nullptr : entry->text;
   return entry == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+// The tables are NVIDIA's own, of an undocumented layout. libcudart.so.13 of the emulation needs none.
+CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  if (table == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *table = nullptr;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    fprintf(stderr,
+            "emulated CUDA: cuGetExportTable is not implemented: a CUDA runtime that is linked "
+            "statically asks for it; use a program that loads libcudart.so.13\n");
+  });
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult cuProfilerStart(void) { return CUDA_SUCCESS; }

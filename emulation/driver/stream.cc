@@ -166,3 +166,16 @@ MCCS_STREAM_QUESTION(cuStreamGetFlags, unsigned int,
 MCCS_STREAM_QUESTION(cuStreamGetId, unsigned long long, found.id)
 MCCS_STREAM_QUESTION(cuStreamGetDevice, CUdevice, found.options.gpu)
 MCCS_STREAM_QUESTION(cuStreamGetCtx, CUcontext, session.ContextOf(found.options.gpu))
+
+namespace {
+
+// There are no green contexts, so a stream belongs to none.
+CUresult TellContext(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+  if (green != nullptr) *green = nullptr;
+  return cuStreamGetCtx(stream, context);
+}
+
+}  // namespace
+
+MCCS_STREAM_CALL(cuStreamGetCtx_v2, TellContext(stream, context, green), CUstream stream,
+                 CUcontext* context, CUgreenCtx* green)

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -191,6 +192,74 @@ TEST_F(Runtime, DriverEntryPointsAreTheNewestUnlessAnOlderOneIsAskedFor) {
   EXPECT_NE(find("cuStreamQuery", 13000, cudaEnablePerThreadDefaultStream),
             find("cuStreamQuery", 13000, cudaEnableLegacyStream));
   EXPECT_EQ(find("cuNoSuchFunction", 13000, 0), nullptr);
+}
+
+// cuda.bindings names the CUDA version in which each of its prototypes appeared.
+TEST_F(Runtime, DriverEntryPointsHaveTheParametersOfTheVersionThatTheCallerNames) {
+  const auto find = [](const char* name, int version) {
+    void* function = nullptr;
+    EXPECT_EQ(cuGetProcAddress(name, &function, version, 0, nullptr), CUDA_SUCCESS) << name;
+    return function;
+  };
+  EXPECT_EQ(find("cuCtxGetDevice", 2000), reinterpret_cast<void*>(&cuCtxGetDevice));
+  EXPECT_EQ(find("cuCtxGetDevice", 13000), reinterpret_cast<void*>(&cuCtxGetDevice_v2));
+  EXPECT_EQ(find("cuCtxSynchronize", 2000), reinterpret_cast<void*>(&cuCtxSynchronize));
+  EXPECT_EQ(find("cuCtxSynchronize", 13050), reinterpret_cast<void*>(&cuCtxSynchronize_v2));
+  EXPECT_EQ(find("cuStreamGetCtx", 9020), reinterpret_cast<void*>(&cuStreamGetCtx));
+  EXPECT_EQ(find("cuStreamGetCtx", 12050), reinterpret_cast<void*>(&cuStreamGetCtx_v2));
+  EXPECT_NE(find("cuGraphAddNode", 12020), find("cuGraphAddNode", 12030));
+  EXPECT_NE(find("cuMemPrefetchAsync", 8000), find("cuMemPrefetchAsync", 12020));
+}
+
+TEST_F(Runtime, TheDeviceOfAContextIsThatOfTheCurrentOneWhereNoneIsNamed) {
+  CUcontext second = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  CUdevice device = -1;
+  EXPECT_EQ(cuCtxGetDevice_v2(&device, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(cuCtxGetDevice_v2(&device, second), CUDA_SUCCESS);
+  EXPECT_EQ(device, 1);
+  EXPECT_EQ(cuCtxGetDevice_v2(&device, reinterpret_cast<CUcontext>(&device)),
+            CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cuCtxGetDevice_v2(nullptr, second), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+}
+
+TEST_F(Runtime, SynchronizingAContextWaitsForItsGpuAlone) {
+  CUcontext first = nullptr, second = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&first, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&second, 1), CUDA_SUCCESS);
+  uint32_t* word = nullptr;
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaHostAlloc(reinterpret_cast<void**>(&word), sizeof(*word), cudaHostAllocDefault),
+            cudaSuccess);
+  *word = 0;
+  const auto address = reinterpret_cast<CUdeviceptr>(word);
+  ASSERT_EQ(cuStreamWaitValue32(nullptr, address, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamWriteValue32(nullptr, address, 2, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSynchronize_v2(second), CUDA_SUCCESS);
+  EXPECT_EQ(*static_cast<volatile uint32_t*>(word), 0u);
+  std::atomic_ref(*word).store(1);
+  EXPECT_EQ(cuCtxSynchronize_v2(first), CUDA_SUCCESS);
+  EXPECT_EQ(*static_cast<volatile uint32_t*>(word), 2u);
+  EXPECT_EQ(cuCtxSynchronize_v2(reinterpret_cast<CUcontext>(word)), CUDA_ERROR_INVALID_CONTEXT);
+  EXPECT_EQ(cudaFreeHost(word), cudaSuccess);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+}
+
+TEST_F(Runtime, AStreamHasItsGpusContextAndNoGreenOne) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  CUcontext context = nullptr, current = nullptr;
+  int strange = 0;
+  auto green = reinterpret_cast<CUgreenCtx>(&strange);
+  EXPECT_EQ(cuStreamGetCtx_v2(stream, &context, &green), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(context, current);
+  EXPECT_EQ(green, nullptr);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
 TEST_F(Runtime, DestroyedAndStrangeHandlesAreRefused) {
