@@ -36,7 +36,8 @@ absl::StatusOr<Products> FindProducts() {
                     .controller = bin / "mccs-controller",
                     .mccsctl = bin / "mccsctl",
                     .preload = {lib / "libmccs-frees.so", lib / "emulation/libcudart.so.13",
-                                lib / "emulation/libcuda.so.1", lib / "libnccl.so.2"}};
+                                lib / "emulation/libcuda.so.1", lib / "emulation/libnvidia-ml.so.1",
+                                lib / "libnccl.so.2"}};
   std::vector<std::string> needed = products.preload;
   needed.insert(needed.end(), {products.mccsd, products.controller, products.mccsctl});
   for (const std::string& file : needed) {

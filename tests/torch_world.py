@@ -8,7 +8,7 @@ import cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIB = pathlib.Path(os.environ.get("MCCS_TEST_BIN", ROOT / "build/bin")).parent / "lib"
-EMULATION = [LIB / "emulation/libcudart.so.13", LIB / "emulation/libcuda.so.1"]
+EMULATION = [LIB / "emulation" / name for name in ("libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1")]
 EXTENSION = LIB / "emulation/libmccs_torch.so"
 
 

@@ -73,7 +73,8 @@ class Lab:
 
     def __init__(self, hosts=None, gpus=None, name="e2e", topology=None, network="namespaces", mccsd_config=None):
         need("mccs-lab", "mccsd", "mccs-controller", "../lib/libnccl.so.2",
-             "../lib/emulation/libcuda.so.1", "../lib/emulation/libcudart.so.13")
+             "../lib/emulation/libcuda.so.1", "../lib/emulation/libcudart.so.13",
+             "../lib/emulation/libnvidia-ml.so.1")
         self.name = f"{name}-{os.getpid()}"
         self.folder = pathlib.Path(f"/tmp/mccs-lab-{os.getuid()}-{self.name}")
         up = self.command("up", *(["--topology", topology, "--network", network] if topology else
