@@ -1,5 +1,7 @@
-// The attributes of an H100 with 132 multiprocessors, as far as a program may ask for them; what
-// the emulation cannot do (textures' sizes apart) is said not to be there.
+// The attributes of an H100 with 132 multiprocessors, as far as a program may ask for them. A
+// feature that the emulation lacks has the value 0, except textures' sizes, and multicast: PyTorch
+// takes no memory from ncclMemAlloc without it. cuMulticastCreate fails, as it does on an H100
+// whose host has no NVSwitch.
 
 #include "emulation/core/gpu.h"
 
@@ -66,6 +68,7 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},

@@ -37,6 +37,15 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
   return result;
 }
 
+// Allocators align to it also where they make no multicast object, which the emulation cannot.
+CUresult cuMulticastGetGranularity(size_t* bytes, const CUmulticastObjectProp* properties,
+                                   CUmulticastGranularity_flags) {
+  MCCS_ENTER(session);
+  if (bytes == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *bytes = kGranularityBytes;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long flags) {
   MCCS_ENTER(session);

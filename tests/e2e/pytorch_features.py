@@ -142,6 +142,23 @@ def shrink(meeting):
         dist.destroy_process_group()
 
 
+def pool(meeting):
+    """Tensors in memory of NCCL's own allocator, registered as a whole."""
+    group = start("pool", meeting)
+    pool = torch.cuda.MemPool(backend(group).mem_allocator)
+    with torch.cuda.use_mem_pool(pool):
+        tensor = torch.full((1000,), float(RANK), device=DEVICE)
+    assert any(segment["address"] <= tensor.data_ptr() < segment["address"] + segment["total_size"]
+               for segment in pool.snapshot()), "the tensor is not in the pool"
+    backend(group).register_mem_pool(pool)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full_like(tensor, sum(range(WORLD)))), tensor[:4]
+    backend(group).deregister_mem_pool(pool)
+    check_sum(group, range(WORLD))
+    del tensor, pool
+    dist.destroy_process_group()
+
+
 def timeout(meeting):
     group = start("timeout", meeting, timeout=timedelta(seconds=2))
     if RANK == 0:

@@ -262,6 +262,22 @@ TEST_F(Runtime, AStreamHasItsGpusContextAndNoGreenOne) {
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
+TEST_F(Runtime, AGpuHasMulticastButNoMulticastObjects) {
+  int supported = 0;
+  EXPECT_EQ(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(supported, 1);
+  CUmulticastObjectProp properties{};
+  properties.numDevices = 2;
+  properties.size = 1 << 21;
+  size_t bytes = 0;
+  EXPECT_EQ(cuMulticastGetGranularity(&bytes, &properties, CU_MULTICAST_GRANULARITY_RECOMMENDED),
+            CUDA_SUCCESS);
+  EXPECT_EQ(bytes, size_t{1} << 21);
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMulticastCreate(&handle, &properties), CUDA_ERROR_NOT_SUPPORTED);
+}
+
 TEST_F(Runtime, DestroyedAndStrangeHandlesAreRefused) {
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
