@@ -17,6 +17,7 @@ inline c10::ScalarType AccumulationType(const at::Tensor& tensor) {
 
 // Each registers its operators with the dispatcher's CUDA key.
 void RegisterDropout(torch::Library* library);
+void RegisterFusedAttention(torch::Library* library);   // scaled_dot_product_attention
 void RegisterRecurrentCells(torch::Library* library);   // nn.LSTM and nn.GRU without cuDNN
 void RegisterRmsNormBackward(torch::Library* library);  // nn.RMSNorm
 void RegisterSyncBatchNorm(torch::Library* library);    // nn.SyncBatchNorm

@@ -145,6 +145,7 @@ void RedirectOperators() {
   static auto* const composed =
       new torch::Library(torch::Library::IMPL, "aten", DispatchKey::CUDA, __FILE__, __LINE__);
   RegisterDropout(composed);
+  RegisterFusedAttention(composed);
   RegisterRecurrentCells(composed);
   RegisterRmsNormBackward(composed);
   RegisterSyncBatchNorm(composed);

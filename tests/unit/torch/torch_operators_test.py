@@ -17,6 +17,7 @@ import torch_world  # noqa: E402
 torch_world.enter()
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 
 
 def gpu(tensor):
@@ -161,6 +162,97 @@ class Operators(Equality):
         torch.testing.assert_close(train("cuda"), train("cpu"))
 
 
+class FusedAttention(Equality):
+    """Attention by the kernels that a program chooses with sdpa_kernel."""
+
+    def setUp(self):
+        torch.manual_seed(7)
+
+    def tensor(self, heads, length, features=16, dtype=torch.float32):
+        return torch.randn(2, heads, length, features, dtype=dtype, requires_grad=True)
+
+    def attend(self, backend, *tensors, **options):
+        with sdpa_kernel(backend):
+            return F.scaled_dot_product_attention(*tensors, **options)
+
+    def assert_attends(self, backend, *tensors, **options):
+        """The GPU's results and gradients are those of the CPU in float64, to the precision of the inputs."""
+        on_gpu, exact = [gpu(t) for t in tensors], [t.detach().double().requires_grad_() for t in tensors]
+        got = self.attend(backend, *on_gpu, **options)
+        expected = self.attend(SDPBackend.MATH, *exact, **options)
+        slope = torch.randn_like(expected).to(got.dtype)
+        got.backward(slope.cuda())
+        expected.backward(slope.double())
+        limit = 4 * torch.finfo(got.dtype).eps
+        for mine, theirs in [(got, expected), *((g.grad, e.grad) for g, e in zip(on_gpu, exact))]:
+            self.assertEqual((mine.dtype, mine.device.type), (got.dtype, "cuda"))
+            torch.testing.assert_close(mine.cpu().double(), theirs, rtol=limit, atol=limit * theirs.abs().max().item())
+
+    def test_flash_attention(self):
+        for dtype in (torch.half, torch.bfloat16):
+            query, key, value = (self.tensor(4, length, dtype=dtype) for length in (6, 9, 9))
+            self.assert_attends(SDPBackend.FLASH_ATTENTION, query, key, value)
+            self.assert_attends(SDPBackend.FLASH_ATTENTION, query, query, query, is_causal=True, scale=0.3)
+
+    def test_flash_attention_of_features_that_need_padding(self):
+        query = self.tensor(2, 5, features=12, dtype=torch.half)
+        self.assert_attends(SDPBackend.FLASH_ATTENTION, query, query, query)
+
+    def test_flash_attention_with_heads_that_queries_share(self):
+        query, key, value = (self.tensor(heads, 7, dtype=torch.bfloat16) for heads in (6, 2, 2))
+        self.assert_attends(SDPBackend.FLASH_ATTENTION, query, key, value, enable_gqa=True)
+
+    def test_efficient_attention(self):
+        query, key, value = (self.tensor(3, length) for length in (6, 9, 9))
+        self.assert_attends(SDPBackend.EFFICIENT_ATTENTION, query, key, value)
+        self.assert_attends(SDPBackend.EFFICIENT_ATTENTION, query, key, value, is_causal=True)
+        narrow = [self.tensor(3, length, dtype=torch.half) for length in (6, 9, 9)]
+        self.assert_attends(SDPBackend.EFFICIENT_ATTENTION, *narrow)
+
+    def test_efficient_attention_with_masks(self):
+        query, key, value = (self.tensor(3, length) for length in (6, 8, 8))
+        bias = torch.randn(6, 8, requires_grad=True)
+        self.assert_same(lambda q, k, v, b: self.attend(SDPBackend.EFFICIENT_ATTENTION, q, k, v, attn_mask=b)
+                         if q.is_cuda else self.attend(SDPBackend.MATH, q, k, v, attn_mask=b),
+                         query, key, value, bias, exact=False)
+        visible = torch.rand(2, 1, 6, 8) > 0.3
+        visible[0, 0, 2] = False  # this query may look at nothing
+        self.assert_same(lambda q, k, v: self.attend(SDPBackend.EFFICIENT_ATTENTION if q.is_cuda else SDPBackend.MATH,
+                                                     q, k, v, attn_mask=visible.to(q.device)),
+                         query, key, value, exact=False)
+
+    def test_dropout_keeps_its_share_and_its_gradient_the_same_elements(self):
+        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
+            query, key = (torch.zeros(8, 4, 64, 16, device="cuda", dtype=torch.half) for _ in range(2))
+            value = torch.ones(8, 4, 64, 16, device="cuda", dtype=torch.half, requires_grad=True)
+            torch.manual_seed(11)
+            out = self.attend(backend, query, key, value, dropout_p=0.25)
+            torch.manual_seed(11)
+            self.assertTrue(torch.equal(out, self.attend(backend, query, key, value, dropout_p=0.25)))
+            self.assertAlmostEqual(out.float().mean().item(), 1, delta=0.02)
+            self.assertGreater(out.float().std().item(), 0.01)
+            # The output is linear in the values, so this holds for one choice of elements alone.
+            slope = torch.randn_like(out)
+            out.backward(slope)
+            torch.testing.assert_close((value.grad.float().sum()), (slope.float() * out.float()).sum(),
+                                       rtol=1e-2, atol=1.0)
+
+    def test_several_backends_and_the_choice_of_one(self):
+        query = self.tensor(2, 6, dtype=torch.bfloat16)
+        self.assert_attends([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION],
+                            query, query, query, is_causal=True)
+
+    def test_logsumexps_of_parts_merge_as_in_ring_attention(self):
+        query, key, value = (gpu(self.tensor(2, 8, dtype=torch.half)).detach() for _ in range(3))
+        flash = torch.ops.aten._scaled_dot_product_flash_attention
+        whole, sums = flash(query, key, value)[:2]
+        parts = [flash(query, key[:, :, half], value[:, :, half])[:2] for half in (slice(0, 3), slice(3, 8))]
+        merged = torch.logsumexp(torch.stack([part[1] for part in parts]), 0)
+        torch.testing.assert_close(merged, sums)
+        out = sum(part[0].float() * (part[1] - merged).exp().unsqueeze(-1) for part in parts)
+        torch.testing.assert_close(out, whole.float(), rtol=1e-2, atol=1e-3)
+
+
 class RandomNumbers(unittest.TestCase):
     def test_follow_the_seed_and_the_saved_state(self):
         torch.cuda.manual_seed(5)
@@ -200,7 +292,7 @@ class Mistakes(unittest.TestCase):
     def test_a_kernel_without_a_host_version_fails(self):
         query = torch.randn(1, 2, 8, 64, device="cuda", dtype=torch.half)
         with self.assertRaises(RuntimeError):
-            torch.ops.aten._scaled_dot_product_flash_attention(query, query, query)
+            torch.ops.aten._flash_attention_forward(query, query, query, None, None, 2, 2, 0.0, False, False)
             torch.cuda.synchronize()
 
     def test_an_operator_cannot_be_captured_into_a_graph(self):
