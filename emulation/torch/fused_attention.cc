@@ -5,6 +5,9 @@
 // their number. The gradient uses the given output and logsumexp alone, so that a program may pass
 // those that it has merged from several calls, as ring attention does.
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/native/transformers/attention.h>
 
 #include <array>
 #include <cmath>
@@ -215,6 +218,34 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> EfficientBackward(
   return {gradients.query, gradients.key, gradients.value, gradients.bias};
 }
 
+using Choice = at::native::fused_sdp_choice_fn;
+Choice pytorchs_choice = nullptr;
+
+// PyTorch's choice for a GPU, except that it takes cuDNN only by the version of the library, for
+// which the environment has a stand-in.
+int64_t ChooseKernel(const Tensor& query, const Tensor& key, const Tensor& value,
+                     const MaybeTensor& mask, double dropout, bool is_causal,
+                     std::optional<double> scale, bool shared_heads) {
+  const at::Context& context = at::globalContext();
+  const bool only_cudnn = context.userEnabledCuDNNSDP() && !context.userEnabledFlashSDP() &&
+                          !context.userEnabledMemEfficientSDP() && !context.userEnabledMathSDP();
+  const bool is_narrow = query.scalar_type() == c10::kHalf || query.scalar_type() == c10::kBFloat16;
+  if (only_cudnn && is_narrow && !query.is_nested()) {
+    return static_cast<int64_t>(at::SDPBackend::cudnn_attention);
+  }
+  return pytorchs_choice(query, key, value, mask, dropout, is_causal, scale, shared_heads);
+}
+
+// Goes before PyTorch's choice. The stub's only member holds it, and gives it to nobody else.
+void InstallChoice() {
+  auto& stub = at::native::_fused_sdp_choice_stub;
+  static_assert(sizeof(stub) == sizeof(at::native::DispatchStubImpl));
+  auto& holder = reinterpret_cast<at::native::DispatchStubImpl&>(stub);
+  pytorchs_choice = reinterpret_cast<Choice>(holder.cuda_dispatch_ptr);
+  TORCH_CHECK(pytorchs_choice != nullptr, "PyTorch has no choice of attention kernels for CUDA");
+  stub.set_cuda_dispatch_ptr(ChooseKernel);
+}
+
 }  // namespace
 
 void RegisterFusedAttention(torch::Library* library) {
@@ -224,6 +255,7 @@ void RegisterFusedAttention(torch::Library* library) {
   library->impl("_scaled_dot_product_cudnn_attention_backward", CudnnBackward);
   library->impl("_scaled_dot_product_efficient_attention", Efficient);
   library->impl("_scaled_dot_product_efficient_attention_backward", EfficientBackward);
+  InstallChoice();
 }
 
 }  // namespace mccs::torch_on_host

@@ -202,6 +202,17 @@ class FusedAttention(Equality):
         query, key, value = (self.tensor(heads, 7, dtype=torch.bfloat16) for heads in (6, 2, 2))
         self.assert_attends(SDPBackend.FLASH_ATTENTION, query, key, value, enable_gqa=True)
 
+    def test_cudnn_attention(self):
+        query, key, value = (self.tensor(4, length, dtype=torch.half) for length in (6, 9, 9))
+        self.assert_attends(SDPBackend.CUDNN_ATTENTION, query, key, value)
+        self.assert_attends(SDPBackend.CUDNN_ATTENTION, query, query, query, is_causal=True)
+
+    def test_a_fused_kernel_takes_only_the_types_that_it_takes_on_a_gpu(self):
+        query = self.tensor(2, 5).detach().cuda()
+        for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+            with self.assertRaisesRegex(RuntimeError, "No available kernel"):
+                self.attend(backend, query, query, query)
+
     def test_efficient_attention(self):
         query, key, value = (self.tensor(3, length) for length in (6, 9, 9))
         self.assert_attends(SDPBackend.EFFICIENT_ATTENTION, query, key, value)
