@@ -144,6 +144,15 @@ class ExamplePackages(Tree):
         call, = self.calls()
         self.assertIn("-r examples/pytorch/requirements.txt", call)
 
+    def test_the_packages_of_all_examples_are_installed_together(self):
+        other = self.root / "examples/nccl4py/requirements.txt"
+        other.parent.mkdir()
+        other.write_text("nccl4py==0.6.0\n")
+        for _ in range(2):
+            self.run_script("setup_pytorch")
+        call, = self.calls()
+        self.assertIn("-r examples/nccl4py/requirements.txt -r examples/pytorch/requirements.txt", call)
+
     def test_other_versions_are_installed(self):
         self.run_script("setup_pytorch")
         self.requirements.write_text("accelerate==1.16.0\n")
