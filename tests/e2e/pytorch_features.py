@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+import torch.distributed._symmetric_memory as symm_mem
 from torch.distributed.distributed_c10d import SHRINK_ABORT
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -156,6 +157,21 @@ def pool(meeting):
     backend(group).deregister_mem_pool(pool)
     check_sum(group, range(WORLD))
     del tensor, pool
+    dist.destroy_process_group()
+
+
+def symmetric(meeting):
+    """Each rank reads the memory of the host's next rank."""
+    start("symmetric", meeting)
+    neighbours, _ = dist.new_subgroups(group_size=int(os.environ["LOCAL_WORLD_SIZE"]))
+    tensor = symm_mem.empty(1000, device=DEVICE).fill_(RANK)
+    torch.cuda.synchronize()
+    handle = symm_mem.rendezvous(tensor, neighbours)
+    assert handle.multicast_ptr == 0, "there are no multicast objects"
+    other = (handle.rank + 1) % handle.world_size
+    seen = handle.get_buffer(other, tensor.shape, tensor.dtype)
+    assert seen.eq(dist.get_global_rank(neighbours, other)).all(), seen[:4]
+    meet(meeting, "seen")
     dist.destroy_process_group()
 
 

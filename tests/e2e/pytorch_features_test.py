@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What PyTorch's NCCL process group can do besides training, on two hosts: giving up, time-outs, split and shrink,
-scalable init, NaN check, flight recorder, registration, memory pools, non-blocking communicators."""
+scalable init, NaN check, flight recorder, registration, memory pools, symmetric memory, non-blocking communicators."""
 import pathlib
 import pickle
 import signal
@@ -38,6 +38,9 @@ class Features(OnALab):
 
     def test_a_pool_takes_its_memory_from_the_process_groups_allocator(self):
         self.assert_right("pool")
+
+    def test_ranks_of_a_host_map_each_others_memory(self):
+        self.assert_right("symmetric")
 
     def test_a_time_out_names_the_collective(self):
         self.assert_right("timeout", TORCH_NCCL_BLOCKING_WAIT="1", TORCH_NCCL_DUMP_ON_TIMEOUT="0")
