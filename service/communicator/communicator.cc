@@ -242,7 +242,7 @@ void Communicator::Activate() {
                  layout.host_count(), " hosts, ", formation_.strategy->channels.size(),
                  " channels, strategy ", formation_.strategy->origin);
   for (const LocalRank& local : locals_) {
-    if (local.port != nullptr) local.port->InitDone(absl::OkStatus(), id());
+    if (local.port != nullptr) local.port->InitDone(absl::OkStatus(), id(), layout.rank_count());
   }
   reporter_.Report(work(), failure_);
 }

@@ -30,7 +30,7 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
     TellPorts(named);
   }
   for (const LocalRank& local : locals_) {
-    if (forming && local.port != nullptr) local.port->InitDone(named, id());
+    if (forming && local.port != nullptr) local.port->InitDone(named, id(), /*ranks=*/0);
   }
   if (!revoked_) splits_.Fail(named);
   if (forming_ != nullptr) forming_->Withdraw(why);

@@ -47,6 +47,8 @@ Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& 
       expected_{.id = CommId(first.id.comm_id),
                 .any_id = first.id.guessable != 0,
                 .tenant = first.tenant,
+                .host = environment.position.host,
+                .endpoint = environment.endpoint,
                 .ranks = first.ranks,
                 .locals = {}},
       init_deadline_(kNever) {}
@@ -84,6 +86,7 @@ MonotonicNs Forming::NextDeadline() const {
 
 void Forming::Join(const JoinRequest& request) {
   MCCS_CHECK(state_ == State::kJoining);
+  disagreement_.Update(CheckAgreement(request));
   expected_.locals.push_back(Rank(request.rank.rank()));
   if (request.timeout_ns > 0) {
     const MonotonicNs deadline = Now() + request.timeout_ns;
@@ -92,7 +95,7 @@ void Forming::Join(const JoinRequest& request) {
       init_timeout_ns_ = request.timeout_ns;
     }
   }
-  if (joining_ == nullptr) return;
+  if (joining_ == nullptr || !disagreement_.ok()) return;
   peer::Join join;
   join.set_ranks(request.ranks);
   *join.mutable_rank() = request.rank;
@@ -107,7 +110,29 @@ void Forming::Join(const JoinRequest& request) {
   joining_->Add(join);
 }
 
+// The rendezvous compares the sizes too, but it may be the tenant's own.
+absl::Status Forming::CheckAgreement(const JoinRequest& request) const {
+  const int rank = request.rank.rank();
+  const auto refuse = [&](const auto&... why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ranks of host ", env_.position.host, " disagree: ", why...));
+  };
+  if (request.ranks != expected_.ranks) {
+    return refuse("rank ", rank, " says that the communicator has ", request.ranks, " ranks, rank ",
+                  expected_.locals.front().value(), " says ", expected_.ranks,
+                  "; start all ranks with the same size");
+  }
+  if (rank < 0 || rank >= expected_.ranks) {
+    return refuse("rank ", rank, " joins a communicator of ", expected_.ranks, " ranks");
+  }
+  if (request.roster != known_roster_) {
+    return refuse("rank ", rank, " joins by a unique id, others by ncclCommSplit");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> Forming::PollJoining() {
+  MCCS_RETURN_IF_ERROR(disagreement_);
   if (joining_ == nullptr) {
     MCCS_RETURN_IF_ERROR(TakeKnownRoster());
     return true;

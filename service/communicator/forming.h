@@ -58,7 +58,8 @@ class Forming {
   bool Parted();
   MonotonicNs PartBy() const { return joining_ != nullptr ? joining_->NextDeadline() : 0; }
 
-  // One more local rank. REQUIRES: state() is kJoining.
+  // One more local rank. When it contradicts the other local ranks, Poll fails and says how.
+  // REQUIRES: state() is kJoining.
   void Join(const JoinRequest& request);
 
   // True when anything moved. An error: the communicator cannot form.
@@ -76,6 +77,8 @@ class Forming {
   absl::StatusOr<bool> PollOpening();
   absl::Status TakeRoster(peer::Roster roster);
   absl::Status TakeKnownRoster();
+  // What the rank says of the communicator is what the others of this host said.
+  absl::Status CheckAgreement(const JoinRequest& request) const;
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
   void TellReady();
@@ -91,6 +94,7 @@ class Forming {
   std::unique_ptr<Joining> joining_;  // in kJoining, unless the roster is known
   std::shared_ptr<const peer::Roster> known_roster_;
   RosterExpectation expected_;
+  absl::Status disagreement_;  // of the local ranks
   MonotonicNs init_deadline_;
   int64_t init_timeout_ns_ = 0;
 

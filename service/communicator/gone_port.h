@@ -26,7 +26,7 @@ class GonePort final : public RankPort {
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
     return absl::UnavailableError("the rank has left");
   }
-  void InitDone(const absl::Status&, CommId) override {}
+  void InitDone(const absl::Status&, CommId, int) override {}
   absl::Status TakeSeat(uint64_t, const JoinRequest&) override {
     return absl::UnavailableError("the rank has left");
   }

@@ -65,6 +65,11 @@ absl::StatusOr<Membership> CheckRoster(peer::Roster roster, const RosterExpectat
     return refuse("the ranks of this host are others than those that joined here");
   }
   members.roster = std::move(roster);
+  const Endpoint endpoint = members.EndpointOf(members.self);
+  if (members.HostName(members.self) != expected.host || endpoint != expected.endpoint) {
+    return refuse("it has host ", expected.host, " at ", ToString(expected.endpoint), " as ",
+                  members.HostName(members.self), " at ", ToString(endpoint));
+  }
   return members;
 }
 

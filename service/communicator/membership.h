@@ -36,6 +36,8 @@ struct RosterExpectation {
   CommId id;            // of the unique id
   bool any_id = false;  // the id may be used again: the rendezvous gave another name
   std::string tenant;
+  std::string host;   // this one's name
+  Endpoint endpoint;  // where peers reach it
   int ranks = 0;
   std::vector<Rank> locals;  // ranks of this host
 };

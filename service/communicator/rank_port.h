@@ -122,8 +122,9 @@ class RankPort {
   // more, or it has no memory.
   virtual absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const = 0;
 
-  // Answers the rank's CommInit, once: OK when operations may be posted.
-  virtual void InitDone(const absl::Status& status, CommId id) = 0;
+  // Answers the rank's CommInit, once: OK when operations may be posted, in a communicator of
+  // `ranks` ranks: what the roster says, and no rank by itself.
+  virtual void InitDone(const absl::Status& status, CommId id, int ranks) = 0;
   // What came of the rank's request (Communicator::Split) for another communicator. TakeSeat: the
   // rank joins it now; an error: it cannot, and will hear so. NoSeat: it gets none, ok if it asked
   // for none. At most one of the two.

@@ -36,7 +36,7 @@ inline constexpr size_t kMaxCapturedCalls = size_t{1} << 18;
 
 class CapturedGroups {
  public:
-  // LIFETIME: buffers and region outlive this.
+  // LIFETIME: all of them outlive this.
   CapturedGroups(const Caller& caller, const BufferRegistry& buffers, wire::CommRegion& region)
       : caller_(caller), buffers_(buffers), region_(region) {}
 
@@ -110,7 +110,7 @@ class CapturedGroups {
   void EndIfDone(Group& group);
   Group* RunningAt(uint64_t key) const;
 
-  const Caller caller_;
+  const Caller& caller_;
   const BufferRegistry& buffers_;
   wire::CommRegion& region_;
 

@@ -21,6 +21,7 @@ absl::Status Refused(const Parts&... parts) {
 }  // namespace
 
 absl::Status CheckCall(const wire::WorkRecord& record, const Caller& caller) {
+  if (caller.ranks < 1) return Refused("the communicator is still forming");
   if (!Served(record.op) || static_cast<int>(record.type) >= kDataTypes ||
       static_cast<int>(record.redop) >= kReduceOps) {
     return Refused("unknown kind ", static_cast<int>(record.op), ", type ",

@@ -21,7 +21,7 @@ inline constexpr size_t kMaxGroupMessages = size_t{1} << 17;
 // Whose call it is.
 struct Caller {
   Rank rank;
-  int ranks = 0;  // of the communicator
+  int ranks = 0;  // of the communicator; 0: not known yet
 };
 
 struct HeldCollective : PostedOperation {

@@ -12,18 +12,18 @@
 
 namespace mccs {
 
-absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank, int ranks,
+absl::StatusOr<std::unique_ptr<RankEndpoint>> RankEndpoint::Make(Rank rank,
                                                                  const BufferRegistry& buffers,
                                                                  Listener listener) {
   MCCS_ASSIGN_OR_RETURN(SharedRegion memory,
                         SharedRegion::Create("mccs-communicator", sizeof(wire::CommRegion)));
   return std::unique_ptr<RankEndpoint>(
-      new RankEndpoint(rank, ranks, buffers, std::move(listener), std::move(memory)));
+      new RankEndpoint(rank, buffers, std::move(listener), std::move(memory)));
 }
 
-RankEndpoint::RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
+RankEndpoint::RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener,
                            SharedRegion memory)
-    : caller_{rank, ranks},
+    : caller_{.rank = rank},
       buffers_(buffers),
       listener_(std::move(listener)),
       memory_(std::move(memory)),

@@ -39,8 +39,8 @@ class RankEndpoint final : public RankPort {
     std::function<void(uint64_t, const absl::Status&)> no_seat = {};
   };
 
-  // `ranks`: size of the communicator. LIFETIME: `buffers` outlives the endpoint.
-  static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank, int ranks,
+  // No call is served before InitDone. LIFETIME: `buffers` outlives the endpoint.
+  static absl::StatusOr<std::unique_ptr<RankEndpoint>> Make(Rank rank,
                                                             const BufferRegistry& buffers,
                                                             Listener listener);
 
@@ -61,7 +61,10 @@ class RankEndpoint final : public RankPort {
   absl::StatusOr<WindowMemory> FindInWindow(const WindowPart& part) const override {
     return windows_.Find(part);
   }
-  void InitDone(const absl::Status& status, CommId id) override { listener_.init_done(status, id); }
+  void InitDone(const absl::Status& status, CommId id, int ranks) override {
+    caller_.ranks = ranks;
+    listener_.init_done(status, id);
+  }
   absl::Status TakeSeat(uint64_t request, const JoinRequest& join) override {
     return listener_.take_seat(request, join);
   }
@@ -92,6 +95,8 @@ class RankEndpoint final : public RankPort {
   // The region's, for the one who is told of it; there once.
   UniqueFd TakeRegionFd() { return memory_.TakeFd(); }
   Rank rank() const { return caller_.rank; }
+  // Of the communicator; 0 until InitDone.
+  int ranks() const { return caller_.ranks; }
   Communicator* communicator = nullptr;  // null once it has let go, or never joined
 
  private:
@@ -100,8 +105,7 @@ class RankEndpoint final : public RankPort {
     uint64_t value = 0;
   };
 
-  RankEndpoint(Rank rank, int ranks, const BufferRegistry& buffers, Listener listener,
-               SharedRegion memory);
+  RankEndpoint(Rank rank, const BufferRegistry& buffers, Listener listener, SharedRegion memory);
   wire::CommRegion& region() const { return *reinterpret_cast<wire::CommRegion*>(memory_.data()); }
   // Takes records up to the next collective, or to the end of the group; none behind a bad one.
   absl::Status Advance();
@@ -114,7 +118,7 @@ class RankEndpoint final : public RankPort {
   void SignalIfDone();
   void DropCalls();
 
-  const Caller caller_;
+  Caller caller_;
   const BufferRegistry& buffers_;
   const Listener listener_;
   SharedRegion memory_;

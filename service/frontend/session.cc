@@ -256,7 +256,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   MCCS_ASSIGN_OR_RETURN(
       std::unique_ptr<RankEndpoint> endpoint,
       RankEndpoint::Make(
-          Rank(join.rank.rank()), join.ranks, buffers_,
+          Rank(join.rank.rank()), buffers_,
           {.init_done = [this, handle](const absl::Status& s,
                                        CommId id) { AnswerInit(handle, s, id); },
            .let_go = [this, handle] { RankFree(handle); },
@@ -318,7 +318,7 @@ void Session::AnswerInit(uint32_t handle, const absl::Status& status, CommId id)
   auto reply = Reply<wire::CommInitReply>(slot->second.init_request, status);
   reply.comm_handle = handle;
   reply.rank = slot->second.join.rank.rank();
-  reply.ranks = slot->second.join.ranks;
+  reply.ranks = slot->second.endpoint->ranks();
   reply.comm_id = id.value();
   const UniqueFd memory = slot->second.endpoint->TakeRegionFd();
   const int fd = memory.get();

@@ -92,7 +92,8 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
   auto shrink = [&]() -> absl::Status {
     MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
     const Communicator& parent = *slot->endpoint->communicator;
-    const size_t ranks = static_cast<size_t>(slot->join.ranks);
+    if (parent.members() == nullptr) return CheckHealth(parent);
+    const auto ranks = static_cast<size_t>(parent.members()->layout.rank_count());
     if (request.count > wire::kExcludedPerMessage ||
         slot->excluded.size() + request.count > ranks) {
       slot->excluded.clear();
@@ -102,7 +103,6 @@ absl::Status Session::HandleShrink(const wire::CommShrink& request) {
     slot->excluded.insert(slot->excluded.end(), request.excluded, request.excluded + request.count);
     if ((request.flags & wire::kShrinkMore) != 0) return SendDone(number, absl::OkStatus());
     std::vector<int32_t> excluded = std::exchange(slot->excluded, {});
-    if (parent.members() == nullptr) return CheckHealth(parent);
     const bool abort = (request.flags & wire::kShrinkAbort) != 0;
     if (!abort) MCCS_RETURN_IF_ERROR(CheckHealth(parent));
     std::sort(excluded.begin(), excluded.end());
@@ -134,8 +134,9 @@ absl::Status Session::HandleGrow(const wire::CommGrow& request) {
     MCCS_ASSIGN_OR_RETURN(RankSlot * slot, UsableSlot(request.comm_handle));
     const Communicator& parent = *slot->endpoint->communicator;
     MCCS_RETURN_IF_ERROR(CheckHealth(parent));
-    if (request.ranks <= slot->join.ranks || request.ranks > kMaxRanks) {
-      return absl::InvalidArgumentError(absl::StrCat("a communicator of ", slot->join.ranks,
+    const int ranks = parent.members()->layout.rank_count();
+    if (request.ranks <= ranks || request.ranks > kMaxRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("a communicator of ", ranks,
                                                      " ranks cannot grow to ", request.ranks,
                                                      "; at most ", kMaxRanks, " are served"));
     }

@@ -12,8 +12,6 @@ namespace {
 // A world that moves this often without time passing goes round in circles.
 constexpr int kMaxTurnsAtOnce = 1'000'000;
 
-constexpr uint16_t kPort = 7400;
-
 int64_t OffsetOf(const SimWorldOptions& options, int host) {
   const auto at = static_cast<size_t>(host);
   return at < options.clock_offsets_ns.size() ? options.clock_offsets_ns[at] : 0;
@@ -65,10 +63,11 @@ void SimHost::Start() {
   const Position position{.pod = "",
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",
                           .host = absl::StrCat("h", index_)};
-  ControllerLink& link = controller_side_ == nullptr
-                             ? controller_
-                             : controller_side_->AddHost(
-                                   index_, position, ToString(Endpoint{address_, kPort}), clock_);
+  ControllerLink& link =
+      controller_side_ == nullptr
+          ? controller_
+          : controller_side_->AddHost(index_, position, ToString(Endpoint{address_, kSimPort}),
+                                      clock_);
   auto daemon = Daemon::Make({.clock = &clock_,
                               .random = &random_,
                               .log = &log_,
@@ -77,7 +76,7 @@ void SimHost::Start() {
                               .device = devices_.back().get(),
                               .controller = &link},
                              {.position = position,
-                              .listen = {options_.nics == 1 ? address_ : "0.0.0.0", kPort},
+                              .listen = {options_.nics == 1 ? address_ : "0.0.0.0", kSimPort},
                               .advertise = {.host = address_, .port = 0},
                               .channels = options_.channels,
                               .lanes = options_.lanes,

@@ -115,8 +115,9 @@ class SimController final : public ControllerLink {
   void Ended(CommId id, const std::string&) override { ended.push_back(id); }
 };
 
-// The address of a host's NIC.
+// The address of a host's NIC, and the port on it where peers reach the host's daemon.
 std::string SimAddress(int host, int nic = 0);
+inline constexpr uint16_t kSimPort = 7400;
 
 // All channels take the hosts in this order.
 Strategy MakeRingStrategy(Epoch epoch, const std::vector<HostIndex>& ring, int channels = 1);

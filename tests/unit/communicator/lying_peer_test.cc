@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <random>
+#include <tuple>
 
 #include "base/random.h"
 #include "service/communicator/peer_link.h"
@@ -54,11 +55,13 @@ class LyingPeerTest : public testing::Test {
     peer::Roster* roster = message.mutable_roster();
     roster->set_comm_id(kCommId);
     roster->set_tenant("blue");
-    for (int rank : {0, 1}) {
+    const Endpoint ours{SimAddress(0), kSimPort};
+    const Endpoint theirs{kLiar, 7000};
+    for (const auto& [rank, name, at] : {std::tuple(0, "h9", theirs), std::tuple(1, "h0", ours)}) {
       peer::HostInfo* host = roster->add_hosts();
-      host->set_name("h" + std::to_string(rank));
-      host->set_endpoint_host(kLiar);
-      host->set_endpoint_port(7000);
+      host->set_name(name);
+      host->set_endpoint_host(at.host);
+      host->set_endpoint_port(at.port);
       host->add_ranks()->set_rank(rank);
     }
     return message;

@@ -24,7 +24,12 @@ peer::Roster Roster(const std::vector<std::vector<int>>& ranks) {
 }
 
 RosterExpectation Expect(int ranks, const std::vector<int>& locals) {
-  RosterExpectation expected{.id = CommId(42), .tenant = "blue", .ranks = ranks, .locals = {}};
+  RosterExpectation expected{.id = CommId(42),
+                             .tenant = "blue",
+                             .host = "h0",
+                             .endpoint = {"10.0.0.1", 7400},
+                             .ranks = ranks,
+                             .locals = {}};
   for (int rank : locals) expected.locals.push_back(Rank(rank));
   return expected;
 }
@@ -35,7 +40,9 @@ std::string Refusal(const peer::Roster& roster, const RosterExpectation& expecte
 }
 
 TEST(Membership, KnowsWhoIsWhere) {
-  const auto members = CheckRoster(Roster({{1, 3}, {0}, {2}}), Expect(4, {2}));
+  RosterExpectation expected = Expect(4, {2});
+  expected.host = "h2";
+  const auto members = CheckRoster(Roster({{1, 3}, {0}, {2}}), expected);
   ASSERT_TRUE(members.ok()) << members.status();
   EXPECT_EQ(members->self, HostIndex(2));
   EXPECT_EQ(members->leader, HostIndex(1));
@@ -81,6 +88,20 @@ TEST(Membership, RefusesAnotherTenantAndAnotherCommunicator) {
   EXPECT_THAT(Refusal(Roster({{0}}), expected), HasSubstr("communicator"));
   expected.any_id = true;
   EXPECT_EQ(Refusal(Roster({{0}}), expected), "accepted");
+}
+
+TEST(Membership, RefusesAnotherNameOrAddressOfThisHost) {
+  RosterExpectation expected = Expect(2, {0});
+  expected.host = "h1";
+  EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected),
+              HasSubstr("it has host h1 at 10.0.0.1:7400 as h0 at 10.0.0.1:7400"));
+  expected = Expect(2, {0});
+  expected.endpoint.port = 7401;
+  EXPECT_THAT(Refusal(Roster({{0}, {1}}), expected), HasSubstr("h0 at 10.0.0.1:7401"));
+}
+
+TEST(Membership, RefusesRanksThatJoinedTwiceHere) {
+  EXPECT_THAT(Refusal(Roster({{0, 1}}), Expect(2, {0, 0})), HasSubstr("ranks of this host"));
 }
 
 TEST(Membership, RefusesAPortThatIsNone) {

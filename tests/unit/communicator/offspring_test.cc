@@ -53,7 +53,12 @@ Membership Parent() {
       host->mutable_ranks(host->ranks_size() - 1)->set_gpu("gpu of " + std::to_string(rank));
     }
   }
-  RosterExpectation expected{.id = CommId(7), .tenant = "blue", .ranks = 5, .locals = {Rank(2)}};
+  RosterExpectation expected{.id = CommId(7),
+                             .tenant = "blue",
+                             .host = "h2",
+                             .endpoint = {"", 7002},
+                             .ranks = 5,
+                             .locals = {Rank(2)}};
   return *CheckRoster(roster, expected);
 }
 
@@ -70,8 +75,12 @@ TEST(Offspring, ARosterKeepsTheParentsHostsInTheirOrder) {
   EXPECT_EQ(roster.hosts(0).ranks(1).gpu(), "gpu of 1");
   EXPECT_EQ(roster.hosts(1).name(), "h2");
   EXPECT_EQ(roster.hosts(1).ranks(0).rank(), 1);
-  const RosterExpectation expected{
-      .id = CommId(9), .tenant = "blue", .ranks = 3, .locals = {Rank(2), Rank(0)}};
+  const RosterExpectation expected{.id = CommId(9),
+                                   .tenant = "blue",
+                                   .host = "h0",
+                                   .endpoint = {"", 7000},
+                                   .ranks = 3,
+                                   .locals = {Rank(2), Rank(0)}};
   EXPECT_TRUE(CheckRoster(roster, expected).ok());
 }
 

@@ -72,6 +72,14 @@ TEST_F(CapturedGroupsTest, RunsEachTimeItIsReached) {
   }
 }
 
+// Its size comes with the roster: a tenant that captures before has no size to be checked by.
+TEST_F(CapturedGroupsTest, ACaptureBeforeTheCommunicatorHasFormedIsRefused) {
+  endpoint_ = MakeForming();
+  const absl::Status refused = Add(1, At(5, 1, Call(1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("still forming"));
+}
+
 TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
   EXPECT_FALSE(groups().Add(1, At(0, 1, Call(1), true)).has_value());
   ASSERT_TRUE(Add(1, At(0, 1, Call(2))).ok());  // 1 and 2, one group

@@ -28,12 +28,21 @@ class RankEndpointTest : public testing::Test {
     buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
     buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
                   ->value();
-    endpoint_ = std::move(*RankEndpoint::Make(
-        Rank(1), kRanks, *buffers_,
-        {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
+    endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }
 
+  // Of a rank that is still forming.
+  std::unique_ptr<RankEndpoint> MakeForming() {
+    return std::move(*RankEndpoint::Make(
+        Rank(1), *buffers_,
+        {.init_done = [](const absl::Status&, CommId) {}, .let_go = [this] { ++let_go_; }}));
+  }
+  std::unique_ptr<RankEndpoint> MakeEndpoint() {
+    std::unique_ptr<RankEndpoint> endpoint = MakeForming();
+    endpoint->InitDone(absl::OkStatus(), CommId(1), kRanks);
+    return endpoint;
+  }
   // The tenant's view.
   wire::CommRegion& page() { return *reinterpret_cast<wire::CommRegion*>(page_.data()); }
   wire::WorkRecord Call(uint64_t sequence, uint64_t count = 16) {

@@ -125,12 +125,12 @@ TEST_F(RankEndpointGroupsTest, AMessageWithoutElementsNeedsNoBuffer) {
 
 TEST_F(RankEndpointGroupsTest, AMessageToNobodyOrFromOutsideItsBufferIsRefused) {
   for (int peer : {-1, kRanks}) {
-    endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
+    endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
     Push(Send(1, peer));
     EXPECT_FALSE(endpoint_->TakeMessage().ok());
   }
-  endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
+  endpoint_ = MakeEndpoint();
   page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   wire::WorkRecord record = Send(1, 2);
   record.send.offset = kBytes - 32;

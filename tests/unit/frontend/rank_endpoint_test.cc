@@ -134,12 +134,12 @@ TEST_F(RankEndpointTest, RecordsOutOfRangeAreRefused) {
   bad.push_back(Call(1));
   bad.back().record = static_cast<wire::RecordKind>(9);
   for (size_t i = 0; i < bad.size(); ++i) {
-    auto endpoint = RankEndpoint::Make(Rank(1), kRanks, *buffers_, {});
-    auto page = SharedRegion::Map((*endpoint)->TakeRegionFd());
+    const std::unique_ptr<RankEndpoint> endpoint = MakeEndpoint();
+    auto page = SharedRegion::Map(endpoint->TakeRegionFd());
     auto& region = *reinterpret_cast<wire::CommRegion*>(page->data());
     region.records[0] = bad[i];
     region.tail.store(1);
-    const auto front = (*endpoint)->Front();
+    const auto front = endpoint->Front();
     EXPECT_TRUE(absl::IsInvalidArgument(front.status())) << "record " << i;
   }
 }
@@ -276,7 +276,7 @@ TEST_F(RankEndpointTest, RandomRecordsAreRefusedOrHarmless) {
   bool refused = false;
   while (run.Next()) {
     if (run.done() % 50 == 0 || refused) {  // for good
-      endpoint_ = std::move(*RankEndpoint::Make(Rank(1), kRanks, *buffers_, {}));
+      endpoint_ = MakeEndpoint();
       page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
     }
     wire::WorkRecord record =

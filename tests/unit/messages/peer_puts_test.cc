@@ -45,7 +45,7 @@ class WindowPort final : public RankPort {
   absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
   const PostedOperation* Captured(uint64_t) override { return nullptr; }
   void CompleteCaptured(uint64_t) override {}
-  void InitDone(const absl::Status&, CommId) override {}
+  void InitDone(const absl::Status&, CommId, int) override {}
   absl::Status TakeSeat(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
   void NoSeat(uint64_t, const absl::Status&) override {}
   void Fail(const absl::Status&) override {}

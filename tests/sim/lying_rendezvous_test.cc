@@ -1,0 +1,185 @@
+// A tenant that runs its own rendezvous, and whose ranks name different sizes: the roster that they
+// get fits what one of them says. Lengths that were checked for one size must not be used for the
+// other, beside memory of another tenant.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "service/communicator/peer_link.h"
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr char kLiar[] = "10.0.0.9";
+constexpr uint64_t kCommId = 0x1a;
+constexpr int kRanks = 3;  // in the roster
+constexpr uint64_t kCount = 256;
+constexpr float kSecret = 4711;
+constexpr int kWorld = 1 << 20;
+
+class LyingRendezvousTest : public testing::Test {
+ protected:
+  LyingRendezvousTest() : world_({.seed = 1, .hosts = 1, .network = {}}) {
+    door_ = std::make_unique<PeerListener>(
+        std::move(*world_.network().HostNetwork(kLiar).Listen({kLiar, 7000})),
+        [](const Preamble&) { return std::optional<Secret>(Secret{}); }, random_, *log_);
+    id_.magic = wire::kUniqueIdMagic;
+    id_.version = wire::kWireVersion;
+    id_.port = 7000;
+    id_.comm_id = kCommId;
+    std::strcpy(id_.host, kLiar);
+    roster_.set_comm_id(kCommId);
+    roster_.set_tenant("red");
+    AddHost("h0", {SimAddress(0), kSimPort}, {0, 1, 2});
+    // What lies behind each buffer in the daemon's addresses is another tenant's.
+    std::fill(memory_.begin(), memory_.end(), kSecret);
+    for (int r = 0; r < kRanks; ++r) {
+      tenants_.push_back(&world_.AddTenant(0, "red"));
+      tenants_.back()->Register(BufferOf(r), kBufferBytes);
+    }
+  }
+
+  void AddHost(const std::string& name, const Endpoint& at, const std::vector<int>& ranks) {
+    peer::HostInfo* host = roster_.add_hosts();
+    host->set_name(name);
+    host->set_endpoint_host(at.host);
+    host->set_endpoint_port(at.port);
+    for (const int rank : ranks) host->add_ranks()->set_rank(rank);
+  }
+  std::byte* BufferOf(int r) {
+    return reinterpret_cast<std::byte*>(memory_.data() + static_cast<size_t>(r) * kStride);
+  }
+  const float* Neighbour(int r) const {
+    return memory_.data() + static_cast<size_t>(r) * kStride + 2 * kCount;
+  }
+  // All three ranks join, the one behind the others; the rendezvous sends a roster of three.
+  void Join(const std::vector<std::pair<int, int>>& ranks_and_sizes) {
+    ranks_.resize(kRanks);
+    for (const auto& [rank, size] : ranks_and_sizes) {
+      ranks_[static_cast<size_t>(rank)] =
+          &tenants_[static_cast<size_t>(rank)]->Init(id_, size, rank);
+      world_.RunFor(100 * kNsPerUs);
+    }
+    world_.RunUntil([&] {
+      Lie();
+      return std::ranges::all_of(ranks_, [](const SimRank* rank) { return rank->answered; });
+    });
+  }
+  void Lie() {
+    for (Peer& peer : door_->Poll(world_.clock().Now())) {
+      PeerLink& link = *links_.emplace_back(std::make_unique<PeerLink>(std::move(peer.connection)));
+      peer::Message message;
+      *message.mutable_roster() = roster_;
+      link.Send(message);
+    }
+    for (auto& link : links_) link->Poll();
+  }
+
+  // The call on all ranks, for as long as they live.
+  void Call(OpKind kind, int root) {
+    for (int r = 0; r < kRanks; ++r) {
+      SimRank& rank = *ranks_[static_cast<size_t>(r)];
+      if (rank.memory.data() == nullptr) continue;
+      const uint32_t buffer = tenants_[static_cast<size_t>(r)]->BufferAt(BufferOf(r));
+      tenants_[static_cast<size_t>(r)]->Post(
+          rank, {.kind = kind,
+                 .root = root,
+                 .count = kCount,
+                 .send = {.id = buffer, .reserved = 0, .offset = 0},
+                 .recv = {.id = buffer, .reserved = 0, .offset = kCount * sizeof(float)}});
+    }
+    world_.RunFor(10 * kNsPerMs);
+  }
+
+  void ExpectNobodyElseTouched() {
+    for (int r = 0; r < kRanks; ++r) {
+      for (size_t i = 0; i < kStride - 2 * kCount; ++i) {
+        ASSERT_EQ(Neighbour(r)[i], kSecret) << "behind the buffer of rank " << r << ", at " << i;
+      }
+      EXPECT_THAT(std::string(ranks_[static_cast<size_t>(r)]->status.text),
+                  AllOf(HasSubstr("rank 0 says that the communicator has 1 ranks"),
+                        HasSubstr("rank 1 says 3")));
+    }
+    EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
+  }
+
+  static constexpr size_t kBufferBytes = 2 * kCount * sizeof(float);
+  static constexpr size_t kStride = 2 * kCount + kRanks * kCount;  // elements
+  std::vector<float> memory_ = std::vector<float>(kRanks * kStride);
+  SimWorld world_;
+  SeededRandom random_{7};
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  std::unique_ptr<PeerListener> door_;
+  std::vector<std::unique_ptr<PeerLink>> links_;
+  std::vector<SimTenant*> tenants_;
+  std::vector<SimRank*> ranks_;
+  wire::UniqueId id_{};
+  peer::Roster roster_;
+};
+
+TEST_F(LyingRendezvousTest, AGatherWritesNothingBehindABufferForFewerRanks) {
+  Join({{1, kRanks}, {2, kRanks}, {0, 1}});
+  for (int r = 0; r < kRanks; ++r) {
+    float* own = reinterpret_cast<float*>(BufferOf(r));
+    std::fill(own, own + 2 * kCount, 1.0f);
+  }
+  Call(OpKind::kGather, 0);
+  ExpectNobodyElseTouched();
+}
+
+TEST_F(LyingRendezvousTest, AScatterReadsNothingBehindABufferForFewerRanks) {
+  Join({{1, kRanks}, {2, kRanks}, {0, 1}});
+  for (int r = 0; r < kRanks; ++r) {
+    float* own = reinterpret_cast<float*>(BufferOf(r));
+    std::fill(own, own + 2 * kCount, 1.0f);
+  }
+  Call(OpKind::kScatter, 0);
+  const float* leaked = reinterpret_cast<const float*>(BufferOf(2)) + kCount;
+  for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(leaked[i], 1.0f) << "at " << i;
+  ExpectNobodyElseTouched();
+}
+
+TEST_F(LyingRendezvousTest, ASendToARankBeyondTheRosterKillsNoDaemon) {
+  Join({{1, kRanks}, {2, kRanks}, {0, kWorld}});
+  Call(OpKind::kSend, 1'000'000);
+  EXPECT_THAT(std::string(ranks_[0]->status.text),
+              AllOf(HasSubstr("rank 0 says that the communicator has 1048576 ranks"),
+                    HasSubstr("rank 1 says 3")));
+  EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
+}
+
+TEST_F(LyingRendezvousTest, RanksThatAgreeWithTheRosterAreServed) {
+  Join({{1, kRanks}, {2, kRanks}, {0, kRanks}});
+  for (SimRank* rank : ranks_) {
+    ASSERT_EQ(rank->status.error, wire::ErrorClass::kNone) << rank->status.text;
+    EXPECT_EQ(rank->ranks, kRanks);
+  }
+  Call(OpKind::kGather, 0);
+  EXPECT_THAT(ranks_[0]->failure(), HasSubstr("exceed buffer"))
+      << "it is too small for three ranks";
+}
+
+TEST_F(LyingRendezvousTest, RanksThatGrowToDifferentSizesFormNothing) {
+  Join({{0, kRanks}, {1, kRanks}, {2, kRanks}});
+  const SimRank& four = tenants_[0]->Grow(*ranks_[0], 4);
+  const SimRank& five = tenants_[1]->Grow(*ranks_[1], 5);
+  ASSERT_TRUE(world_.RunUntil([&] { return four.answered && five.answered; }, kNsPerSec));
+  for (const SimRank* rank : {&four, &five}) {
+    EXPECT_THAT(std::string(rank->status.text),
+                HasSubstr("rank 1 says that the communicator has 5 ranks, rank 0 says 4"));
+  }
+}
+
+}  // namespace
+}  // namespace mccs
