@@ -11,6 +11,32 @@ namespace {
 // Small operations that one communicator may finish before the others get their turn.
 constexpr int kOperationsPerTurn = 8;
 
+// A call was checked when it was posted, by what its rank says of the communicator. Before a plan
+// gets its addresses it is checked again, by the layout that the plan is made for.
+absl::Status CheckShape(const PostedOperation& call, int ranks) {
+  const bool has_root = call.root.value() >= 0 && call.root.value() < ranks;
+  if (has_root && call.count <= kMaxCallBytes / SizeOf(call.type) / static_cast<uint64_t>(ranks)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(std::string(Name(call.kind)), " with count ",
+                                                 call.count, " and root ", call.root.value(),
+                                                 " cannot run among ", ranks, " ranks"));
+}
+
+// REQUIRES: CheckShape was ok.
+absl::Status CheckBuffers(const PostedOperation& call, Rank rank, int ranks) {
+  const Sides sides =
+      SidesOf(call.kind, call.count, static_cast<uint64_t>(ranks), rank == call.root);
+  const uint64_t size = SizeOf(call.type);
+  if (sides.input * size <= call.input_bytes && sides.output * size <= call.output_bytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(Name(call.kind)), " with count ", call.count, ": rank ", rank.value(), " gives ",
+      call.input_bytes, " bytes of input and ", call.output_bytes, " of output, among ", ranks,
+      " ranks it takes ", sides.input * size, " and ", sides.output * size));
+}
+
 std::unique_ptr<Executor> MakeExecutor(Device& device, LaneDirectory& lanes,
                                        const Strategy& strategy) {
   return std::make_unique<Executor>(device, lanes, strategy.lanes,
@@ -198,6 +224,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const bool average = call.redop == ReduceOp::kAvg;
   const bool factors = call.redop == ReduceOp::kPreMulSum;
   const int ranks = plans_->layout().rank_count();
+  MCCS_RETURN_IF_ERROR(CheckShape(call, ranks));
   binding_.bytes = call.count * SizeOf(call.type);
   PlanKey key{.kind = call.kind,
               .algorithm = plans_->AlgorithmFor(call.kind, binding_.bytes),
@@ -218,6 +245,7 @@ absl::Status OperationLoop::Bind(const PostedOperation& call) {
   const uint64_t share = key.scaled && average ? EncodeScalar(call.type, 1.0 / ranks) : 0;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const PostedOperation* own = calls_[i];
+    MCCS_RETURN_IF_ERROR(CheckBuffers(*own, ranks_[i].rank, ranks));
     memory_[i] = {.input = own->input,
                   .output = own->output,
                   .scaled = key.scaled,

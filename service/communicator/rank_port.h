@@ -32,6 +32,8 @@ struct PostedOperation {
   uint64_t count = 0;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  uint64_t input_bytes = 0;   // of the rank's memory from `input` on; Bind reads no more
+  uint64_t output_bytes = 0;  // likewise
   // kPreMulSum: this rank's factor, a value of `type`; in the low bytes of `scalar`, or where
   // scalar_address says, at any alignment. Ranks may differ in it.
   uint64_t scalar = 0;
@@ -46,6 +48,7 @@ struct PostedMessage {
   Rank peer;
   uint64_t count = 0;            // elements
   std::byte* address = nullptr;  // a receive writes there, others read; null without elements
+  uint64_t address_bytes = 0;    // of the rank's memory from `address` on
   uint64_t window = 0;           // kPut: of the peer
   uint64_t window_offset = 0;    // likewise, bytes
   uint32_t signal = 0;           // of one-sided calls: SignalNumber
@@ -69,6 +72,7 @@ struct WindowPart {
 };
 struct WindowMemory {
   std::byte* address = nullptr;
+  uint64_t bytes = 0;
   std::shared_ptr<const void> hold = {};
 };
 

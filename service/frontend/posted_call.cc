@@ -65,11 +65,13 @@ absl::StatusOr<HeldCollective> ResolveCollective(const wire::WorkRecord& record,
   if (sides.input > 0) {
     MCCS_ASSIGN_OR_RETURN(call.input_hold, buffers.Resolve(record.send, sides.input * size, size));
     call.input = call.input_hold->address() + record.send.offset;
+    call.input_bytes = sides.input * size;
   }
   if (sides.output > 0) {
     MCCS_ASSIGN_OR_RETURN(call.output_hold,
                           buffers.Resolve(record.recv, sides.output * size, size));
     call.output = call.output_hold->address() + record.recv.offset;
+    call.output_bytes = sides.output * size;
   }
   if (Reduces(record.op) && record.redop == ReduceOp::kPreMulSum) {
     call.scalar = record.scalar;
@@ -101,6 +103,7 @@ absl::StatusOr<HeldMessage> ResolveMessage(const wire::WorkRecord& record,
     MCCS_ASSIGN_OR_RETURN(message.hold,
                           buffers.Resolve(where, message.bytes(), SizeOf(record.type)));
     message.address = message.hold->address() + where.offset;
+    message.address_bytes = message.bytes();
   }
   return message;
 }

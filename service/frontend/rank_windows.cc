@@ -74,7 +74,8 @@ absl::StatusOr<WindowMemory> RankWindows::Find(const WindowPart& part) const {
         refused(" has lost its memory, which was freed before ",
                 "the window was deregistered: ", std::string(hold.status().message())));
   }
-  return WindowMemory{.address = (*hold)->address() + place.offset, .hold = *hold};
+  return WindowMemory{
+      .address = (*hold)->address() + place.offset, .bytes = part.bytes, .hold = *hold};
 }
 
 }  // namespace mccs

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -58,6 +59,10 @@ absl::StatusOr<LocalPuts::Progress> LocalPuts::Advance(Pair& pair, bool* moved) 
     MCCS_ASSIGN_OR_RETURN(WindowMemory window, port->FindInWindow({.number = put.window,
                                                                    .offset = put.window_offset,
                                                                    .bytes = call.bytes()}));
+    if (call.bytes() > window.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(Describe(call), ": window #", put.window,
+                                                     " has ", window.bytes, " bytes for it"));
+    }
     const DeviceCopy::Job job{.from = call.address(), .to = window.address, .bytes = call.bytes()};
     pair.copy = std::make_unique<Copy>(
         Copy{.window = std::move(window.hold), .copy = DeviceCopy(job, &in_flight_)});

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -70,12 +71,20 @@ absl::Status MessageLoop::Add(const LocalRank& local, const PostedMessage& call)
   OpenMessage message{.call = &call, .port = local.port, .pair = {local.rank, call.peer}};
   if (!message.by_source()) std::swap(message.pair.source, message.pair.destination);
   message.number = ++CounterOf(call.kind)[message.pair];
+  const std::optional<HostIndex> host = HostOf(call.peer);
+  if (!host.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Describe(message), ": the communicator has ", host_of_.size(), " ranks"));
+  }
+  if (call.bytes() > call.address_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Describe(message), ": ", call.bytes(), " bytes exceed its ", call.address_bytes, " bytes"));
+  }
   if (call.kind == OpKind::kWaitSignal) {
     signals_.Wait(message);
     return absl::OkStatus();
   }
-  const HostIndex host = host_of_[static_cast<size_t>(call.peer.value())];
-  if (host != options_.self) return PeerAt(host).Add(message);
+  if (*host != options_.self) return PeerAt(*host).Add(message);
   if (IsMessage(call.kind)) return local_.Add(message);
   local_puts_.Add(message);
   return absl::OkStatus();

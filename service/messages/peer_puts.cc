@@ -136,7 +136,7 @@ bool PeerPuts::Place(const Slice& slice, std::vector<MemRef>& pieces) {
   const RankPort* const port = options_.port_of(slice.tag.pair.destination);
   if (port == nullptr) return false;
   absl::StatusOr<WindowMemory> memory = port->FindInWindow(PartOf(slice));
-  if (!memory.ok()) return false;
+  if (!memory.ok() || memory->bytes < slice.bytes) return false;
   pieces.push_back({memory->address, slice.bytes});
   // A slice that a broken connection brings once more takes its own place.
   if (arriving_.empty() || arriving_.back().number != slice.number) arriving_.emplace_back();

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <vector>
+
+#include "tests/unit/messages/idle_port.h"
 
 namespace mccs {
 namespace {
@@ -17,9 +20,8 @@ constexpr Rank kOurs{0}, kTheirs{5};
 constexpr uint64_t kWindowBytes = 64;
 
 // A rank with one window, which is open or not.
-class WindowPort final : public RankPort {
+class WindowPort final : public IdlePort {
  public:
-  uint64_t WindowChanges() const override { return 0; }
   WindowView LookAtWindow(uint64_t number) const override {
     if (number != 1) return {};
     return view;
@@ -31,27 +33,11 @@ class WindowPort final : public RankPort {
     if (part.offset > kWindowBytes || part.bytes > kWindowBytes - part.offset) {
       return absl::InvalidArgumentError("leaves the window");
     }
-    return WindowMemory{.address = memory.data() + part.offset, .hold = held};
+    return WindowMemory{
+        .address = memory.data() + part.offset, .bytes = std::min(part.bytes, room), .hold = held};
   }
-  absl::StatusOr<const PostedOperation*> Front() override { return nullptr; }
-  bool FrontReady() override { return false; }
-  void Complete() override {}
-  absl::StatusOr<const PostedMessage*> TakeMessage() override { return nullptr; }
-  void CompleteMessage(const PostedMessage&) override {}
-  bool AwaitsStreams() const override { return false; }
-  bool HasMessages() const override { return false; }
-  size_t ReplayableGroups() const override { return 0; }
-  bool HasCaptured() const override { return false; }
-  absl::StatusOr<uint64_t> NextCaptured(uint64_t) override { return 0; }
-  const PostedOperation* Captured(uint64_t) override { return nullptr; }
-  void CompleteCaptured(uint64_t) override {}
-  void InitDone(const absl::Status&, CommId, int) override {}
-  absl::Status TakeSeat(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
-  void NoSeat(uint64_t, const absl::Status&) override {}
-  void Fail(const absl::Status&) override {}
-  void LetGo() override {}
-
   WindowView view{.state = WindowView::State::kOpen, .bytes = kWindowBytes};
+  uint64_t room = kWindowBytes;
   mutable std::array<std::byte, kWindowBytes> memory{};
   std::shared_ptr<const void> held = std::make_shared<int>(0);
 };
@@ -172,6 +158,13 @@ TEST_F(PeerPutsTest, APayloadThatLeavesTheWindowIsNotPlacedAndFails) {
     EXPECT_FALSE(puts_.Place(Coming(offset, bytes), pieces));
     EXPECT_TRUE(absl::IsInvalidArgument(puts_.Hear(Coming(offset, bytes))));
   }
+  EXPECT_TRUE(pieces.empty());
+}
+
+TEST_F(PeerPutsTest, APayloadLongerThanTheMemoryOfItsWindowIsNotPlaced) {
+  std::vector<MemRef> pieces;
+  port_.room = 7;
+  EXPECT_FALSE(puts_.Place(Coming(0, 8), pieces));
   EXPECT_TRUE(pieces.empty());
 }
 

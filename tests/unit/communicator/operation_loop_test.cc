@@ -1,0 +1,157 @@
+// Calls whose buffers fit another communicator than the one that runs them: the loop goes by the
+// layout and by what each rank's buffers hold, whoever checked them before.
+#include "service/communicator/operation_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/transport/stream_lane.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/unit/messages/idle_port.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kRanks = 3;
+constexpr uint64_t kCount = 16;
+constexpr uint64_t kBlock = kCount * sizeof(int32_t);
+
+// A rank with one call, and buffers that hold all that any call of kRanks ranks needs.
+class CallingPort final : public IdlePort {
+ public:
+  CallingPort() { std::iota(input.begin(), input.end(), 0); }
+  absl::StatusOr<const PostedOperation*> Front() override { return complete ? nullptr : &call; }
+  bool FrontReady() override { return true; }
+  void Complete() override { complete = true; }
+
+  PostedOperation call;
+  bool complete = false;
+  std::vector<int32_t> input = std::vector<int32_t>(kRanks * kCount);
+  std::vector<int32_t> output = std::vector<int32_t>(kRanks * kCount, -1);
+};
+
+class OperationLoopTest : public testing::Test {
+ protected:
+  OperationLoopTest() {
+    strategy_.epoch = Epoch(1);
+    strategy_.channels.resize(1);
+    strategy_.channels[0].ring = {HostIndex(0)};
+    strategy_.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+    for (int r = 0; r < kRanks; ++r) {
+      ranks_.push_back({Rank(r), &ports_[static_cast<size_t>(r)]});
+      layout_.hosts[0].push_back(Rank(r));
+    }
+    lanes_ = std::move(
+        *LaneSet::Make({.access = {.network = nullptr, .random = nullptr, .clock = &clock_},
+                        .transport = &transport_,
+                        .device = &device_,
+                        .id = {},
+                        .self = HostIndex(0),
+                        .hosts = {Endpoint{}},
+                        .source_host = {},
+                        .strategy = strategy_}));
+    loop_ = std::make_unique<OperationLoop>(
+        OperationLoop::Parts{&device_, lanes_.get(), &order_, &change_, &tally_, &clock_}, layout_,
+        HostIndex(0), strategy_, ranks_);
+  }
+
+  void Call(OpKind kind, int root, uint64_t count = kCount) {
+    for (CallingPort& port : ports_) {
+      port.call = {.kind = kind,
+                   .type = DataType::kInt32,
+                   .root = Rank(root),
+                   .count = count,
+                   .input = reinterpret_cast<const std::byte*>(port.input.data()),
+                   .output = reinterpret_cast<std::byte*>(port.output.data()),
+                   .input_bytes = kRanks * kBlock,
+                   .output_bytes = kRanks * kBlock,
+                   .options = {}};
+    }
+  }
+  absl::Status Run() {
+    for (int turn = 0; turn < 100 && !ports_[0].complete; ++turn) {
+      if (const auto moved = loop_->Poll(); !moved.ok()) return moved.status();
+      DispatchFinished(device_);
+    }
+    return absl::OkStatus();
+  }
+  std::string Refusal() {
+    const absl::Status status = Run();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    for (const CallingPort& port : ports_) {
+      EXPECT_FALSE(port.complete);
+      EXPECT_EQ(port.output, std::vector<int32_t>(kRanks * kCount, -1));
+    }
+    return std::string(status.message());
+  }
+
+  SimClock clock_;
+  CpuDevice device_{{.workers = 0}, std::make_unique<LocalImporter>()};
+  StreamTransport transport_;
+  Strategy strategy_;
+  Layout layout_{.hosts = {{}}};
+  std::vector<CallingPort> ports_ = std::vector<CallingPort>(kRanks);
+  std::vector<LocalRank> ranks_;
+  std::unique_ptr<LaneSet> lanes_;
+  DecidedOrder order_{nullptr, 1};
+  StrategyChange change_{{}, strategy_};
+  WorkTally tally_{std::make_shared<TenantCounters>()};
+  std::unique_ptr<OperationLoop> loop_;
+};
+
+TEST_F(OperationLoopTest, RunsACallWhoseBuffersHoldWhatThePlanNeeds) {
+  Call(OpKind::kGather, 0);
+  ports_[1].call.output_bytes = 0;
+  ASSERT_TRUE(Run().ok());
+  EXPECT_TRUE(ports_[0].complete);
+  EXPECT_EQ(ports_[0].output[2 * kCount + 1], 1);
+}
+
+TEST_F(OperationLoopTest, RefusesAGatherBeyondTheRootsOutput) {
+  Call(OpKind::kGather, 0);
+  ports_[0].call.output_bytes = kRanks * kBlock - 1;
+  EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 gives 192 bytes of input and 191 "
+                                   "of output, among 3 ranks it takes 64 and 192"));
+}
+
+TEST_F(OperationLoopTest, RefusesAScatterBeyondTheRootsInput) {
+  Call(OpKind::kScatter, 1);
+  ports_[1].call.input_bytes = kBlock;
+  EXPECT_THAT(Refusal(), HasSubstr("rank 1 gives 64 bytes of input"));
+}
+
+TEST_F(OperationLoopTest, RefusesEveryKindWhoseBufferIsOneByteShort) {
+  for (int kind = static_cast<int>(OpKind::kAllReduce); kind <= static_cast<int>(OpKind::kScatter);
+       ++kind) {
+    const auto op = static_cast<OpKind>(kind);
+    SCOPED_TRACE(std::string(Name(op)));
+    const Sides sides = SidesOf(op, kCount, kRanks, /*is_root=*/true);
+    Call(op, 2);
+    ports_[2].call.input_bytes = sides.input * sizeof(int32_t) - 1;
+    Refusal();
+    Call(op, 2);
+    ports_[2].call.output_bytes = sides.output * sizeof(int32_t) - 1;
+    Refusal();
+  }
+}
+
+TEST_F(OperationLoopTest, RefusesARootAndACountThatTheLayoutDoesNotHave) {
+  for (const int root : {-1, kRanks, 1 << 20}) {
+    Call(OpKind::kBroadcast, root);
+    EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));
+  }
+  Call(OpKind::kAllGather, 0, /*count=*/kMaxCallBytes / sizeof(int32_t));
+  EXPECT_THAT(Refusal(), HasSubstr("cannot run among 3 ranks"));
+}
+
+}  // namespace
+}  // namespace mccs

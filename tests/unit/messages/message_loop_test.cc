@@ -1,0 +1,120 @@
+// Messages and puts that say more than the communicator has, or than their memory holds, whoever
+// checked them before.
+#include "service/messages/message_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/device/cpu_device.h"
+#include "service/device/local_importer.h"
+#include "service/executor/executor.h"
+#include "tests/unit/messages/idle_port.h"
+
+namespace mccs {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kBytes = 64;
+
+// A rank with one message, and a window of kBytes.
+class MessagePort final : public IdlePort {
+ public:
+  absl::StatusOr<const PostedMessage*> TakeMessage() override {
+    return std::exchange(posted, nullptr);
+  }
+  void CompleteMessage(const PostedMessage&) override { complete = true; }
+  WindowView LookAtWindow(uint64_t) const override {
+    return {.state = WindowView::State::kOpen, .bytes = kBytes};
+  }
+  absl::StatusOr<WindowMemory> FindInWindow(const WindowPart&) const override {
+    return WindowMemory{.address = memory.data(), .bytes = window_bytes, .hold = {}};
+  }
+
+  void Post(OpKind kind, int peer, uint64_t bytes = kBytes) {
+    call = {.kind = kind,
+            .type = DataType::kInt8,
+            .peer = Rank(peer),
+            .count = bytes,
+            .address = memory.data(),
+            .address_bytes = kBytes,
+            .window = 1};
+    posted = &call;
+  }
+
+  PostedMessage call;
+  const PostedMessage* posted = nullptr;
+  bool complete = false;
+  uint64_t window_bytes = kBytes;
+  mutable std::vector<std::byte> memory = std::vector<std::byte>(2 * kBytes, std::byte{1});
+};
+
+class MessageLoopTest : public testing::Test {
+ protected:
+  absl::Status Run() {
+    for (int turn = 0; turn < 100 && !ports_[0].complete; ++turn) {
+      if (const auto moved = loop_.Poll(); !moved.ok()) return moved.status();
+      DispatchFinished(device_);
+    }
+    return absl::OkStatus();
+  }
+  std::string Refusal() {
+    const absl::Status status = Run();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_FALSE(ports_[0].complete);
+    return std::string(status.message());
+  }
+
+  CpuDevice device_{{.workers = 0}, std::make_unique<LocalImporter>()};
+  std::vector<MessagePort> ports_ = std::vector<MessagePort>(2);
+  const std::vector<LocalRank> ranks_{{Rank(0), &ports_[0]}, {Rank(1), &ports_[1]}};
+  WorkTally tally_{std::make_shared<TenantCounters>()};
+  MessageLoop loop_{device_,
+                    {.layout = {.hosts = {{Rank(0), Rank(1)}}},
+                     .self = HostIndex(0),
+                     .slice_bytes = 256,
+                     .open_lane = [](HostIndex) -> SendLane* { return nullptr; },
+                     .tally = &tally_},
+                    ranks_};
+};
+
+TEST_F(MessageLoopTest, MovesAMessageThatItsMemoryHolds) {
+  ports_[1].memory.assign(2 * kBytes, std::byte{2});
+  ports_[0].Post(OpKind::kRecv, 1);
+  ports_[1].Post(OpKind::kSend, 0);
+  ASSERT_TRUE(Run().ok());
+  EXPECT_TRUE(ports_[0].complete);
+  EXPECT_EQ(ports_[0].memory[kBytes - 1], std::byte{2});
+  EXPECT_EQ(ports_[0].memory[kBytes], std::byte{1});
+}
+
+TEST_F(MessageLoopTest, RefusesAPeerThatTheLayoutDoesNotHave) {
+  for (const OpKind kind :
+       {OpKind::kSend, OpKind::kRecv, OpKind::kPut, OpKind::kSignal, OpKind::kWaitSignal}) {
+    for (const int peer : {-1, 2, 1'000'000}) {
+      ports_[0].Post(kind, peer);
+      EXPECT_THAT(Refusal(), HasSubstr("the communicator has 2 ranks"));
+    }
+  }
+}
+
+TEST_F(MessageLoopTest, RefusesAMessageThatItsMemoryDoesNotHold) {
+  for (const OpKind kind : {OpKind::kSend, OpKind::kRecv, OpKind::kPut}) {
+    ports_[0].Post(kind, 1, kBytes + 1);
+    EXPECT_THAT(Refusal(), HasSubstr("65 bytes exceed its 64 bytes"));
+  }
+}
+
+TEST_F(MessageLoopTest, RefusesAPutThatTheMemoryOfItsWindowDoesNotHold) {
+  ports_[1].window_bytes = kBytes - 1;
+  ports_[0].Post(OpKind::kPut, 1);
+  EXPECT_THAT(Refusal(), HasSubstr("window #1 has 63 bytes for it"));
+  EXPECT_EQ(ports_[1].memory[0], std::byte{1});
+}
+
+}  // namespace
+}  // namespace mccs
