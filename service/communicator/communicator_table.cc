@@ -82,11 +82,12 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
 
 void CommunicatorTable::Accept(Peer peer) {
   if (peer.preamble.purpose == ConnectionPurpose::kJoin) {
+    if (rendezvous_.SecretOf(peer.preamble.comm_id) != peer.secret) return;
     rendezvous_.Accept(peer.preamble.comm_id, std::move(peer.connection));
     return;
   }
   Communicator* communicator = FindRunning(peer.preamble.comm_id);
-  if (communicator == nullptr) return;
+  if (communicator == nullptr || communicator->secret() != peer.secret) return;
   if (peer.preamble.purpose == ConnectionPurpose::kMember) {
     communicator->AcceptMember(std::move(peer.connection));
   } else {

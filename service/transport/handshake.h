@@ -106,6 +106,8 @@ class ServerHandshake {
 
   // REQUIRES: the handshake is done, or awaits_secret().
   const Preamble& preamble() const { return preamble_; }
+  // REQUIRES: the handshake is done.
+  const Secret& secret() const { return secret_; }
   // The client has named what nobody here knows yet: Poll has nothing to do before the deadline.
   bool awaits_secret() const { return state_ == State::kAwaitSecret; }
   // But now the lookup may know it.

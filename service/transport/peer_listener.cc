@@ -54,7 +54,9 @@ void PeerListener::PollEach(Handshakes& handshakes, MonotonicNs now, std::vector
       (*connection)->WakeOnReady(nullptr);
       const bool lane = it->preamble().purpose == ConnectionPurpose::kLane;
       if (lane && marked_) (*connection)->Mark(0);  // Its lane knows what it bears.
-      proven.push_back({.preamble = it->preamble(), .connection = *std::move(connection)});
+      proven.push_back({.preamble = it->preamble(),
+                        .secret = it->secret(),
+                        .connection = *std::move(connection)});
     } else {
       warnings_.Write(it->source(),
                       absl::StrCat("port ", listener_->local().port, ": connection dropped: ",

@@ -35,9 +35,11 @@ struct PeerListenerLimits {
   size_t pending = 1024;  // handshakes at a time
 };
 
-// A proven connection.
+// A proven connection, and the secret that it has proven to hold: the lookup may say another one by
+// the time that the connection is used.
 struct Peer {
   Preamble preamble;
+  Secret secret{};
   std::unique_ptr<Connection> connection;
 };
 

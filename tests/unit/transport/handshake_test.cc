@@ -156,6 +156,16 @@ TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
   EXPECT_TRUE(peers_.empty());
 }
 
+// Meanwhile another communicator of the same name may have taken the place of the one that was meant.
+TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
+  auto client = StartClient(lane_, kSecret);
+  while (lookups_ == 0) Run(client.get(), kNsPerUs);
+  secrets_[CommId(42)] = kOther;
+  Run(client.get(), kNsPerMs);
+  ASSERT_EQ(peers_.size(), 1u);
+  EXPECT_EQ(peers_[0].secret, kSecret);
+}
+
 // A client that does not care whether the server knows the secret, and guesses its own proof.
 TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
   wire::PeerHello hello{};
