@@ -86,6 +86,8 @@ class Communicator {
   // have not called it yet do not hear of a failure until Departures::kPatienceNs have passed.
   void EndForShrink(RankPort* port, const std::string& why);
   bool revoked() const { return revoked_; }
+  // Its roster gave it the id of another communicator of this host, in the Poll before this call.
+  void EndForTakenId();
   // Who belongs to it; null as long as nobody knows.
   const Membership* members() const {
     return formation_.members.has_value() ? &*formation_.members : nullptr;

@@ -48,6 +48,13 @@ void Communicator::Fail(const absl::Status& why, bool tell_others) {
   reporter_.Report(work(), failure_);
 }
 
+void Communicator::EndForTakenId() {
+  formation_.id = CommId(unique_id_.comm_id);  // What follows is told of this one.
+  Fail(absl::DataLossError(
+      "the rendezvous sent a roster that cannot be: its id belongs to another communicator of this "
+      "host"));
+}
+
 // Ranks that would have heard of the first failure later hear of both now.
 void Communicator::FailAnew(const absl::Status& why, bool tell_others) {
   tell_at_ = kNever;

@@ -115,6 +115,8 @@ bool CommunicatorTable::Poll() {
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
   Communicator& communicator = entry.communicator;
   const bool moved = communicator.Poll();
+  // The id of a guessable one comes with the roster, and the tenant may have written that.
+  if (communicator.id() != entry.reach.id && IsTaken(communicator)) communicator.EndForTakenId();
   const Communicator::Reach reach = communicator.reach();
   if (reach != std::exchange(entry.reach, reach)) changed_.push_back(reach.id);
   for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
@@ -128,6 +130,12 @@ bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
   }
   turns_.RestUntil(entry, communicator.NextDeadline());
   return false;
+}
+
+bool CommunicatorTable::IsTaken(const Communicator& communicator) const {
+  return std::ranges::any_of(entries_, [&](const auto& entry) {
+    return &entry->communicator != &communicator && entry->communicator.id() == communicator.id();
+  });
 }
 
 bool CommunicatorTable::TakeProposals() {

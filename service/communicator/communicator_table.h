@@ -78,6 +78,8 @@ class CommunicatorTable {
 
   static Entry& EntryOf(TurnQueue::Taker& taker) { return static_cast<Entry&>(taker); }
   Communicator* FindRunning(CommId id) const;
+  // Another one here has its id.
+  bool IsTaken(const Communicator& communicator) const;
   // True when anything moved.
   bool GiveTurn(Entry& entry, std::vector<Seat>& seats);
   // Brings the ranks of splits to their communicators.

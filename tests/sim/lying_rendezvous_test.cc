@@ -19,7 +19,9 @@ namespace mccs {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kLiar[] = "10.0.0.9";
 constexpr uint64_t kCommId = 0x1a;
@@ -179,6 +181,34 @@ TEST_F(LyingRendezvousTest, RanksThatGrowToDifferentSizesFormNothing) {
     EXPECT_THAT(std::string(rank->status.text),
                 HasSubstr("rank 1 says that the communicator has 5 ranks, rank 0 says 4"));
   }
+}
+
+// Daemons and the controller find a communicator by its id. That of an id from the environment
+// comes with the roster.
+TEST_F(LyingRendezvousTest, ARosterWithTheIdOfAnotherTenantsCommunicatorIsRefused) {
+  SimTenant& blue = world_.AddTenant(0, "blue");
+  blue.AskUniqueId();
+  ASSERT_TRUE(world_.RunUntil([&] { return blue.has_unique_id(); }));
+  SimRank& victim = blue.Init(blue.unique_id(), 1, 0);
+  ASSERT_TRUE(world_.RunUntil([&] { return victim.answered; }));
+  const size_t announced = world_.host(0).controller().announced.size();
+
+  id_.guessable = 1;
+  roster_.clear_hosts();
+  roster_.set_comm_id(victim.id.value());
+  AddHost("h9", {kLiar, 7000}, {0});
+  AddHost("h0", {SimAddress(0), kSimPort}, {1});
+  SimRank& liar = tenants_[1]->Init(id_, 2, 1);
+  world_.RunUntil([&] {
+    Lie();
+    return liar.answered;
+  });
+  EXPECT_THAT(std::string(liar.status.text),
+              HasSubstr("its id belongs to another communicator of this host"));
+  EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 1; }));
+  EXPECT_FALSE(victim.failed()) << victim.failure();
+  EXPECT_EQ(world_.host(0).controller().announced.size(), announced);
+  EXPECT_THAT(world_.host(0).controller().ended, Not(Contains(victim.id)));
 }
 
 }  // namespace
