@@ -17,6 +17,13 @@ namespace {
 // Often enough that an init with a time-out of a second can name the missing ranks.
 constexpr int64_t kReportEveryNs = 200 * kNsPerMs;
 
+peer::Message RefusedMessage(const absl::Status& why) {
+  peer::Message message;
+  message.mutable_refused()->set_error_code(static_cast<uint32_t>(why.code()));
+  message.mutable_refused()->set_text(std::string(why.message()));
+  return message;
+}
+
 }  // namespace
 
 wire::UniqueId Rendezvous::MakeId(const Endpoint& advertised, const std::string& tenant) {
@@ -108,7 +115,7 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
   for (auto guest = meeting.guests.begin(); guest != meeting.guests.end() && !meeting.over;) {
     moved |= guest->link->Poll();
     bool gone = false;
-    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over; ++i) {
+    for (int i = 0; i < kPeerMessagesPerTurn && !meeting.over && guest->link != nullptr; ++i) {
       auto message = guest->link->Receive();
       gone = !message.ok();
       if (gone || !message->has_value()) break;
@@ -120,6 +127,7 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
                StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
       }
     }
+    gone |= guest->link == nullptr;
     if (gone && guest->ranks.empty()) {  // It brought nobody: no loss.
       guest = meeting.guests.erase(guest);
       continue;
@@ -142,6 +150,13 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
 }
 
 void Rendezvous::Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join) {
+  if (meeting.guessable && join.tenant() != meeting.maker && guest.ranks.empty()) {
+    TurnAway(guest,
+             absl::PermissionDeniedError(absl::StrCat(
+                 "the NCCL_COMM_ID of communicator ", FormatCommId(id), " names a job of tenant ",
+                 meeting.maker, ": start another one elsewhere")));
+    return;
+  }
   if (absl::Status status = CheckJoin(meeting, guest, join); !status.ok()) {
     Refuse(id, meeting, status);
     return;
@@ -257,11 +272,14 @@ void Rendezvous::SendRoster(CommId id, Meeting& meeting) {
   meeting.over = true;
 }
 
+void Rendezvous::TurnAway(Guest& guest, const absl::Status& why) {
+  guest.link->Send(RefusedMessage(why));
+  farewells_.push_back({std::move(guest.link), clock_.Now() + kMeetingFarewellNs});
+}
+
 void Rendezvous::Refuse(CommId id, Meeting& meeting, const absl::Status& why) {
   log_.Warning("communicator ", FormatCommId(id), " cannot form: ", std::string(why.message()));
-  peer::Message message;
-  message.mutable_refused()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_refused()->set_text(std::string(why.message()));
+  const peer::Message message = RefusedMessage(why);
   for (Guest& guest : meeting.guests) guest.link->Send(message);
   meeting.over = true;
 }

@@ -98,6 +98,9 @@ class Rendezvous {
   bool PollMeeting(CommId id, Meeting& meeting);
   void Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join);
   absl::Status CheckJoin(const Meeting& meeting, const Guest& guest, const peer::Join& join) const;
+  // Refuses one guest that has brought nobody; its link is null afterwards. Any tenant can guess an
+  // id from NCCL_COMM_ID, and must not end the meeting of the tenant that it was made for.
+  void TurnAway(Guest& guest, const absl::Status& why);
   void TellMissing(Meeting& meeting);
   void SendRoster(CommId id, Meeting& meeting);
   void Refuse(CommId id, Meeting& meeting, const absl::Status& why);

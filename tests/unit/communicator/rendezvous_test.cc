@@ -107,6 +107,37 @@ TEST_F(RendezvousTest, WhoCannotBeEndsTheMeetingForAll) {
   EXPECT_EQ(rendezvous_.meetings(), 0u);
 }
 
+// Any tenant can guess an id that was derived from NCCL_COMM_ID, and may come before the others.
+TEST_F(RendezvousTest, AnotherTenantIsTurnedAwayFromAGuessableMeetingAlone) {
+  wire::UniqueId id{};
+  id.guessable = 1;
+  id.comm_id = 0xc0ffee;
+  rendezvous_.Adopt(id, "blue");
+  auto liar = Come(id), a = Come(id), b = Come(id);
+  liar->Say(Join(4, 1, "h9", "red"));
+  Run();
+  a->Say(Join(2, 0, "h0"));
+  b->Say(Join(2, 1, "h1"));
+  Run();
+  EXPECT_THAT(RefusalTo(liar), HasSubstr("names a job of tenant blue"));
+  for (const auto& wire : {a, b}) {
+    const auto heard = Heard(wire);
+    ASSERT_FALSE(heard.empty());
+    EXPECT_TRUE(heard.back().has_roster()) << heard.back().ShortDebugString();
+  }
+  // Nor after ranks have come.
+  rendezvous_.Adopt(id, "blue");
+  a = Come(id), b = Come(id), liar = Come(id);
+  a->Say(Join(2, 0, "h0"));
+  Run();
+  liar->Say(Join(2, 1, "h9", "red"));
+  Run();
+  EXPECT_THAT(RefusalTo(a), "");
+  b->Say(Join(2, 1, "h1"));
+  Run();
+  EXPECT_TRUE(Heard(b).back().has_roster());
+}
+
 TEST_F(RendezvousTest, OneGpuTwiceIsRefusedUnlessBothAllowIt) {
   for (const bool allowed : {false, true}) {
     const auto id = Make();
