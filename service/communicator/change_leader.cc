@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "service/communicator/peer_link.h"
+#include "service/communicator/star_turns.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
@@ -25,6 +26,7 @@ absl::Status ChangeLeader::Propose(const Strategy& strategy, const Strategy& in_
 }
 
 std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force, MonotonicNs now) {
+  in_force_ = in_force.epoch;
   if (stage_ == Stage::kIdle) {
     if (!proposal_.has_value()) return std::nullopt;
     return Begin(in_force, now);
@@ -33,6 +35,7 @@ std::optional<peer::StrategyChange> ChangeLeader::Next(const Strategy& in_force,
     if (const std::string why = Hopeless(now); !why.empty()) {
       peer::StrategyChange order = Step(Stage::kIdle);
       order.set_dropped(why);
+      dropped_ = newest_;
       return order;
     }
   }
@@ -81,30 +84,26 @@ peer::StrategyChange ChangeLeader::Begin(const Strategy& in_force, MonotonicNs n
 
 peer::StrategyChange ChangeLeader::Step(Stage stage) {
   stage_ = stage;
-  answered_.assign(static_cast<size_t>(options_.hosts), false);
+  answered_.assign(static_cast<size_t>(options_.hosts), Answered::kNothing);
   peer::StrategyChange order;
   order.set_epoch(newest_.value());
   return order;
 }
 
-absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswer& answer) {
-  if (options_.left_after(from).has_value()) return absl::OkStatus();
-  const Epoch epoch(answer.epoch());
-  const bool opens = answer.has_prepared() || answer.has_refused();
-  // Too late: the change was dropped.
-  if (opens && (epoch < newest_ || (epoch == newest_ && stage_ == Stage::kIdle))) {
-    return absl::OkStatus();
+absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswer& answer,
+                                 uint64_t here) {
+  if (options_.left_after(from).has_value() || IsLate(answer)) return absl::OkStatus();
+  if (!Fits(from, answer)) {
+    return absl::DataLossError(absl::StrCat("nobody asked for it: it is about epoch ",
+                                            answer.epoch(), ", the last change was to epoch ",
+                                            newest_.value(), " and is in state ", Name(stage_)));
   }
-  // It broke in the moment in which all had said that theirs are open.
-  if (answer.has_refused() && epoch == newest_ && stage_ != Stage::kPreparing) {
-    return absl::OkStatus();
+  if (answer.has_started() && !IsPlausible(answer.started(), here)) {
+    return absl::DataLossError(absl::StrCat("the host says that it has started operation #",
+                                            answer.started(), "; this host has started #", here));
   }
-  const bool fits = epoch == newest_ && ((stage_ == Stage::kPreparing && opens) ||
-                                         (stage_ == Stage::kHolding && answer.has_started()) ||
-                                         (stage_ == Stage::kSwitching && answer.has_drained()));
-  if (!fits)
-    return absl::DataLossError("an answer about a change of strategy that nobody asked for");
-  answered_[static_cast<size_t>(from.value())] = true;
+  answered_[static_cast<size_t>(from.value())] =
+      answer.has_refused() ? Answered::kRefused : Answered::kYes;
   if (answer.has_refused()) {
     refused_because_ = absl::StrCat("host ", options_.name_of(from), ": ",
                                     std::string(StatusFromPeer(0, answer.refused()).message()));
@@ -113,9 +112,50 @@ absl::Status ChangeLeader::Count(HostIndex from, const peer::StrategyChangeAnswe
   return absl::OkStatus();
 }
 
+// Sent before the host knew how the change went on.
+bool ChangeLeader::IsLate(const peer::StrategyChangeAnswer& answer) const {
+  const Epoch epoch(answer.epoch());
+  if (!answer.has_prepared() && !answer.has_refused()) return false;
+  if (epoch > in_force_ && epoch <= dropped_) return true;
+  return answer.has_refused() && epoch == newest_ && stage_ == Stage::kHolding && !routes_alone_;
+}
+
+bool ChangeLeader::Fits(HostIndex from, const peer::StrategyChangeAnswer& answer) const {
+  if (stage_ == Stage::kIdle || Epoch(answer.epoch()) != newest_) return false;
+  const Answered before = answered_[static_cast<size_t>(from.value())];
+  const bool first = before == Answered::kNothing;
+  switch (stage_) {
+    case Stage::kIdle:
+      break;
+    case Stage::kPreparing:
+      if (answer.has_refused()) return first || (before == Answered::kYes && !routes_alone_);
+      return first && answer.has_prepared();
+    case Stage::kHolding:
+      return first && answer.has_started();
+    case Stage::kSwitching:
+      return first && answer.has_drained();
+  }
+  return false;
+}
+
+const char* ChangeLeader::Name(Stage stage) {
+  switch (stage) {
+    case Stage::kIdle:
+      return "none";
+    case Stage::kPreparing:
+      return "preparing";
+    case Stage::kHolding:
+      return "holding";
+    case Stage::kSwitching:
+      return "switching";
+  }
+  return "";
+}
+
 bool ChangeLeader::AllHaveAnswered() const {
   for (int h = 0; h < options_.hosts; ++h) {
-    if (!answered_[static_cast<size_t>(h)] && !options_.left_after(HostIndex(h))) return false;
+    const bool answered = answered_[static_cast<size_t>(h)] != Answered::kNothing;
+    if (!answered && !options_.left_after(HostIndex(h))) return false;
   }
   return true;
 }
@@ -127,7 +167,7 @@ std::string ChangeLeader::Hopeless(MonotonicNs now) const {
     if (options_.left_after(HostIndex(h))) {
       return absl::StrCat("all ranks of host ", options_.name_of(HostIndex(h)), " left");
     }
-    if (now >= prepare_by_ && !answered_[static_cast<size_t>(h)]) {
+    if (now >= prepare_by_ && answered_[static_cast<size_t>(h)] == Answered::kNothing) {
       missing.push_back(options_.name_of(HostIndex(h)));
     }
   }

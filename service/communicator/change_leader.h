@@ -40,18 +40,32 @@ class ChangeLeader {
   // The order that all hosts are to get now, if there is one. REQUIRES: they get it before the next
   // call.
   std::optional<peer::StrategyChange> Next(const Strategy& in_force, MonotonicNs now);
-  // What a host answers to the last order. kDataLoss: it was not asked that.
-  absl::Status Count(HostIndex from, const peer::StrategyChangeAnswer& answer);
+  // What a host answers to the last order; `here`: the last operation that this host has started.
+  // kDataLoss: the host was not asked that, has answered already, or cannot have come so far.
+  absl::Status Count(HostIndex from, const peer::StrategyChangeAnswer& answer, uint64_t here);
 
   MonotonicNs NextDeadline() const;
   // The newest epoch that there has been.
   Epoch Newest(const Strategy& in_force) const { return std::max(newest_, in_force.epoch); }
 
  private:
+  // The answers that are legal in each, one of each host; any other is kDataLoss (Fits):
+  //
+  //   stage        answers               and what comes late
+  //   kIdle        none                  prepared, refused of an epoch that was dropped
+  //   kPreparing   prepared or refused;  the same
+  //                refused behind prepared: its lanes broke
+  //   kHolding     started               the same; refused, of lanes that broke before hold came
+  //   kSwitching   drained               the same as in kIdle
   enum class Stage : uint8_t { kIdle, kPreparing, kHolding, kSwitching };
+  enum class Answered : uint8_t { kNothing, kYes, kRefused };
+
+  static const char* Name(Stage stage);
 
   peer::StrategyChange Begin(const Strategy& in_force, MonotonicNs now);
   peer::StrategyChange Step(Stage stage);
+  bool IsLate(const peer::StrategyChangeAnswer& answer) const;
+  bool Fits(HostIndex from, const peer::StrategyChangeAnswer& answer) const;
   bool AllHaveAnswered() const;
   // Why the new lanes cannot come to be; empty as long as they may.
   std::string Hopeless(MonotonicNs now) const;
@@ -59,10 +73,12 @@ class ChangeLeader {
   const Options options_;
   std::optional<Strategy> proposal_;
   Stage stage_ = Stage::kIdle;
-  Epoch newest_{0};             // that an order was given for
-  bool routes_alone_ = false;   // lanes move, nothing else changes
-  std::vector<bool> answered_;  // by HostIndex, in this stage
-  uint64_t highest_ = 0;        // operation that a host has started
+  Epoch newest_{0};                 // that an order was given for
+  Epoch in_force_{0};               // when Next was called last
+  Epoch dropped_{0};                // the newest of those that were dropped
+  bool routes_alone_ = false;       // lanes move, nothing else changes
+  std::vector<Answered> answered_;  // by HostIndex, in this stage
+  uint64_t highest_ = 0;            // operation that a host has started
   MonotonicNs prepare_by_ = 0;
   std::string refused_because_;
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 // ---- Local ranks come and go ------------------------------------------------------------------
@@ -302,7 +303,7 @@ absl::StatusOr<bool> Communicator::PollChange(MonotonicNs now) {
   auto moved = change_->Poll(loop_->started(), now);
   if (!moved.ok()) return moved;
   if (change_->Due(loop_->completed()) && !loop_->running() && loop_->quiescent()) {
-    change_->GoOver();
+    MCCS_RETURN_IF_ERROR(change_->GoOver());
     loop_->GoOver(change_->strategy(), formation_.lanes->current());
   }
   if (change_->strategy().epoch == formation_.strategy->epoch &&
@@ -326,116 +327,6 @@ void Communicator::LookForHangs(MonotonicNs now) {
   const bool both = !watcher_->held_up().empty() && !message_watcher_->held_up().empty();
   held_up_ = absl::StrCat(watcher_->held_up(), both ? "; " : "", message_watcher_->held_up());
   reporter_.Report(work(), failure_, held_up_);
-}
-
-// ---- What other hosts say -----------------------------------------------------------------------
-
-void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
-  connection->WakeOnReady(&waker_);
-  Wake();
-  if (formation_.star != nullptr && formation_.star->leads())
-    formation_.star->Accept(std::move(connection));
-}
-
-void Communicator::Propose(const Strategy& strategy) {
-  Wake();
-  if (state_ == State::kForming) formation_.proposal = strategy;
-  if (state_ == State::kActive) change_->Propose(strategy);
-}
-
-void Communicator::SetPace(const Pace& pace) {
-  Wake();
-  if (formation_.lanes != nullptr) {
-    formation_.lanes->SetPace(pace);
-  } else if (!formation_.pace.has_value() || pace.revision >= formation_.pace->revision) {
-    formation_.pace = pace;
-  }
-}
-
-void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
-  connection->WakeOnReady(&waker_);
-  Wake();
-  if (formation_.lanes != nullptr) formation_.lanes->Accept(preamble, std::move(connection));
-}
-
-bool Communicator::PollStar() {
-  bool moved = formation_.star->Poll();
-  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
-    auto message = formation_.star->Receive();
-    if (!message.ok()) {
-      const absl::Status why = absl::UnavailableError(
-          absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
-                       " is gone: ", std::string(message.status().message())));
-      const bool farewell = state_ == State::kFailed && HaveLeft(formation_.star->lost());
-      if (!farewell) Fail(why);
-      // Also of one that failed before, by being revoked: splits could still go on.
-      if (formation_.star->leads()) {
-        splits_.RankLeft(why);
-      } else {
-        splits_.Fail(why);
-        revoked_ = false;
-      }
-      return true;
-    }
-    if (!message->has_value()) return moved;
-    Hear(**message);
-    moved = true;
-  }
-  return moved;
-}
-
-void Communicator::Hear(const StarMessage& heard) {
-  const peer::Message& message = heard.message;
-  if (message.has_departed()) {
-    if (absl::Status status = HearDeparture(heard.from, message.departed()); !status.ok())
-      Fail(status);
-  } else if (message.has_failed()) {
-    if (message.failed().in_order() && state_ == State::kFailed) return;  // No worse than it is.
-    revoked_ |= message.failed().revoked() && state_ == State::kActive;
-    in_order_ |= message.failed().in_order() && state_ == State::kActive;
-    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
-         /*tell_others=*/false);
-  } else if (revoked_) {
-    if (absl::Status status = splits_.Hear(heard); !status.ok()) splits_.Fail(status);
-  } else if (state_ == State::kActive) {
-    watcher_->Hear(heard, env_.access.clock->Now());
-    const absl::StatusOr<bool> ordered = order_->Hear(heard);
-    const absl::StatusOr<bool> changed = ordered.ok() ? change_->Hear(heard) : ordered;
-    absl::Status status = changed.ok() ? splits_.Hear(heard) : changed.status();
-    if (!status.ok()) Fail(status);
-  } else if (state_ == State::kForming) {
-    if (absl::Status status = forming_->Hear(heard); !status.ok()) {
-      Fail(status);
-    } else if (forming_->state() == Forming::State::kFormed) {
-      Activate();
-    }
-  }
-}
-
-absl::Status Communicator::HearDeparture(HostIndex from, const peer::Departed& departed) {
-  const Membership& members = *formation_.members;
-  const Rank rank(departed.rank());
-  const bool exists = departed.rank() >= 0 && departed.rank() < members.layout.rank_count();
-  const HostIndex host = exists ? members.layout.HostOf(rank) : members.self;
-  // A member tells of its own ranks, and the leader of everybody's but ours.
-  if (host == members.self || (formation_.star->leads() && host != from)) {
-    return absl::DataLossError(absl::StrCat("host ", members.HostName(from), " says that rank ",
-                                            departed.rank(), " left, which is not its to say"));
-  }
-  if (departures_.Has(rank)) return absl::OkStatus();
-  Departure departure = DepartureFrom(departed);
-  EndSplitsWithout(rank, departure.why);
-  departures_.Add(std::move(departure));
-  if (!HaveLeft(host)) return absl::OkStatus();
-  // Once all its ranks have left, a host has done its part and may close its links.
-  if (formation_.star->leads()) formation_.star->Excuse(host);
-  if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
-  return absl::OkStatus();
-}
-
-bool Communicator::HaveLeft(HostIndex host) const {
-  const std::vector<Rank>& ranks = formation_.members->layout.hosts[host.value()];
-  return std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); });
 }
 
 // ---- What it tells about itself -----------------------------------------------------------------

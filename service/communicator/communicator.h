@@ -37,6 +37,7 @@
 #include "service/communicator/rank_port.h"
 #include "service/communicator/reporter.h"
 #include "service/communicator/splits.h"
+#include "service/communicator/star_turns.h"
 #include "service/messages/message_watcher.h"
 #include "service/work_tally.h"
 
@@ -177,7 +178,9 @@ class Communicator {
   bool PollClosing();
   void PartFromForming();
   void Hear(const StarMessage& message);
-  absl::Status HearDeparture(HostIndex from, const peer::Departed& departed);
+  absl::Status Take(const StarMessage& heard);
+  StarPhase phase() const;
+  absl::Status TakeDeparture(HostIndex from, const peer::Departed& departed);
   // All ranks of the host. REQUIRES: there are members.
   bool HaveLeft(HostIndex host) const;
 

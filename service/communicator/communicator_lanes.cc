@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/check.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace mccs {
@@ -22,6 +22,10 @@ absl::StatusOr<std::unique_ptr<LaneSet>> MakeMessages(LaneSetOptions options) {
   return LaneSet::Make(options);
 }
 
+absl::Status Misplaced(const char* what) {
+  return absl::FailedPreconditionError(absl::StrCat("change of strategy: ", what));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
@@ -37,13 +41,17 @@ absl::StatusOr<std::unique_ptr<CommunicatorLanes>> CommunicatorLanes::Make(
 // ---- A change of strategy -----------------------------------------------------------------------
 
 absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
-  MCCS_CHECK(next_ == nullptr && old_ == nullptr);
+  if (next_ != nullptr || old_ != nullptr) return Misplaced("lanes of an earlier epoch are left");
   options_.strategy = strategy;
   options_.memory->allowed = 2 * kMaxLaneMemoryBytes;  // as long as there are two of them
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<LaneSet> next, MakeCollectives(options_));
+  absl::StatusOr<std::unique_ptr<LaneSet>> next = MakeCollectives(options_);
   // Once it is in use, an operation that finds no memory would end the communicator.
-  MCCS_RETURN_IF_ERROR(next->ReserveStaging());
-  next_ = std::move(next);
+  const absl::Status made = next.ok() ? (*next)->ReserveStaging() : next.status();
+  if (!made.ok()) {
+    options_.memory->allowed = kMaxLaneMemoryBytes;
+    return made;
+  }
+  next_ = std::move(*next);
   for (const HostIndex host : excused_) next_->Excuse(host);
   if (gated_) next_->SetPace(pace_.value_or(Pace{}));
   next_epoch_ = strategy.epoch;
@@ -51,28 +59,35 @@ absl::Status CommunicatorLanes::OpenNext(const Strategy& strategy) {
   return absl::OkStatus();
 }
 
-void CommunicatorLanes::DropNext() {
+absl::Status CommunicatorLanes::DropNext() {
+  if (next_ == nullptr) return Misplaced("there are no next lanes to drop");
   next_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
+  return absl::OkStatus();
 }
 
-void CommunicatorLanes::Adopt() {
-  MCCS_CHECK(next_ != nullptr && old_ == nullptr);
+absl::Status CommunicatorLanes::Adopt() {
+  if (next_ == nullptr) return Misplaced("there are no next lanes to adopt");
+  if (old_ != nullptr) return Misplaced("the old lanes are not closed");
   old_ = std::exchange(current_, std::exchange(next_, nullptr));
   old_epoch_ = std::exchange(current_epoch_, next_epoch_);
   old_drained_ = false;
+  return absl::OkStatus();
 }
 
 bool CommunicatorLanes::OldDrained() {
+  if (old_ == nullptr) return true;
   if (old_drained_ || !old_->drained()) return old_drained_;
   old_drained_ = true;
   for (int h = 0; h < static_cast<int>(options_.hosts.size()); ++h) old_->Excuse(HostIndex(h));
   return true;
 }
 
-void CommunicatorLanes::CloseOld() {
+absl::Status CommunicatorLanes::CloseOld() {
+  if (old_ == nullptr) return Misplaced("there are no old lanes to close");
   old_.reset();
   options_.memory->allowed = kMaxLaneMemoryBytes;
+  return absl::OkStatus();
 }
 
 // ---- Rates --------------------------------------------------------------------------------------

@@ -7,6 +7,9 @@
 //                      ▼
 //                   (gone)
 //
+// A call that the drawing does not have is kFailedPrecondition and changes nothing: the orders come
+// from a leader that may be a tenant's own program.
+//
 // OWNER: the Communicator. THREAD: the owning engine. Never blocks after Make.
 #ifndef MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
 #define MCCS_SERVICE_COMMUNICATOR_COMMUNICATOR_LANES_H_
@@ -39,21 +42,21 @@ class CommunicatorLanes {
 
   // ---- A change of strategy ----
 
-  // Starts to open lanes beside those in use. REQUIRES: no next, no old ones.
+  // Starts to open lanes beside those in use, where there are neither next nor old ones.
   // kResourceExhausted: no memory for both.
   absl::Status OpenNext(const Strategy& strategy);
   bool has_next() const { return next_ != nullptr; }
-  bool next_ready() const { return next_->ready(); }
+  bool next_ready() const { return next_ != nullptr && next_->ready(); }
   // Why the next ones cannot open; OK as long as they may.
   const absl::Status& next_status() const { return next_status_; }
-  void DropNext();
-  // The next ones are the current ones from here on. REQUIRES: next_ready().
-  void Adopt();
+  absl::Status DropNext();
+  // The next ones are the current ones from here on.
+  absl::Status Adopt();
   bool has_old() const { return old_ != nullptr; }
   // All that the old ones carried has arrived, here and at their other ends. From then on their
   // ends are no loss.
   bool OldDrained();
-  void CloseOld();
+  absl::Status CloseOld();
 
   // ---- Rates ----
 

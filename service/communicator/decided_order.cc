@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/communicator/star_turns.h"
 
 namespace mccs {
 
@@ -85,34 +87,55 @@ absl::StatusOr<bool> DecidedOrder::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   const bool from_leader = heard.from == star_->leader() && !leads();
   if (message.has_order_wanted()) {
-    if (leads() && state_ == State::kOwn) Ask();
+    if (!leads()) return absl::DataLossError("this host does not lead");
+    if (state_ == State::kOwn) Ask();
   } else if (message.has_order_started()) {
-    if (!leads() || state_ != State::kHeld)
-      return absl::DataLossError("an answer nobody asked for");
-    answered_[static_cast<size_t>(heard.from.value())] = true;
-    highest_ = std::max(highest_, message.order_started().operation());
+    MCCS_RETURN_IF_ERROR(TakeStarted(heard.from, message.order_started().operation()));
   } else if (message.has_order_asked()) {
-    if (!from_leader || state_ != State::kOwn) return absl::DataLossError("asked out of turn");
+    if (!from_leader || state_ != State::kOwn) {
+      return absl::DataLossError("the order of operations has been asked for already");
+    }
     state_ = State::kHeld;
     peer::Message answer;
     answer.mutable_order_started()->set_operation(started_);
     star_->SendToLeader(answer);
   } else if (message.has_order_begins()) {
-    if (!from_leader || state_ != State::kHeld || message.order_begins().after() < started_)
-      return absl::DataLossError("an order of operations begins out of turn");
-    Begin(message.order_begins().after());
+    const uint64_t after = message.order_begins().after();
+    if (!from_leader || state_ != State::kHeld || after < started_ ||
+        !IsPlausible(after, started_)) {
+      return absl::DataLossError(absl::StrCat("an order of operations begins out of turn: after #",
+                                              after, ", this host has started #", started_));
+    }
+    Begin(after);
   } else if (message.has_order_next()) {
     const peer::OrderNext& next = message.order_next();
     if (!from_leader || state_ != State::kDecided || decisions_.size() >= kMaxDecisionsAhead ||
         next.operation() != next_ + decisions_.size()) {
       return absl::DataLossError(
-          absl::StrCat("operation #", next.operation(), " is decided out of turn"));
+          absl::StrCat("operation #", next.operation(), " is decided out of turn: #",
+                       next_ + decisions_.size(), " is next, and ", decisions_.size(),
+                       " of at most ", kMaxDecisionsAhead, " decisions wait"));
     }
     decisions_.push_back(next.captured());
   } else {
     return false;
   }
   return true;
+}
+
+// A host that took its leave may have been asked before that was known.
+absl::Status DecidedOrder::TakeStarted(HostIndex from, uint64_t operation) {
+  if (leads() && star_->Excused(from)) return absl::OkStatus();
+  if (!leads() || state_ != State::kHeld || answered_[static_cast<size_t>(from.value())]) {
+    return absl::DataLossError("an answer nobody asked for");
+  }
+  if (!IsPlausible(operation, started_)) {
+    return absl::DataLossError(absl::StrCat("the host says that it has started operation #",
+                                            operation, "; this host has started #", started_));
+  }
+  answered_[static_cast<size_t>(from.value())] = true;
+  highest_ = std::max(highest_, operation);
+  return absl::OkStatus();
 }
 
 }  // namespace mccs

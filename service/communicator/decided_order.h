@@ -58,6 +58,7 @@ class DecidedOrder {
   bool leads() const { return hosts_ == 1 || star_->leads(); }
   void Ask();
   void Begin(uint64_t boundary);
+  absl::Status TakeStarted(HostIndex from, uint64_t operation);
 
   Star* const star_;
   const int hosts_;

@@ -3,9 +3,26 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/utf8.h"
 #include "service/communicator/peer_link.h"
+#include "service/communicator/star_turns.h"
 
 namespace mccs {
+namespace {
+
+// Kept for each rank, of which a communicator may have many.
+constexpr size_t kMaxReasonBytes = 256;
+
+// Ascending.
+std::vector<int> PeersOf(const peer::Departed& departed) {
+  std::vector<int> peers;
+  peers.reserve(static_cast<size_t>(departed.messages_size()));
+  for (const peer::MessageCount& count : departed.messages()) peers.push_back(count.peer());
+  std::sort(peers.begin(), peers.end());
+  return peers;
+}
+
+}  // namespace
 
 peer::Message ToMessage(const Departure& departure) {
   peer::Message message;
@@ -24,13 +41,15 @@ peer::Message ToMessage(const Departure& departure) {
   return message;
 }
 
-Departure DepartureFrom(const peer::Departed& departed) {
+Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> locals) {
+  const std::string why(StatusFromPeer(0, departed.why()).message());
   Departure departure{.rank = Rank(departed.rank()),
                       .after = departed.after_operation(),
-                      .why = std::string(StatusFromPeer(0, departed.why()).message()),
+                      .why = CutText(why, kMaxReasonBytes),
                       .messages = {},
                       .in_order = departed.in_order()};
   for (const peer::MessageCount& count : departed.messages()) {
+    if (std::ranges::find(locals, Rank(count.peer())) == locals.end()) continue;
     departure.messages.push_back({.peer = Rank(count.peer()),
                                   .sent = count.sent(),
                                   .received = count.received(),
@@ -39,18 +58,38 @@ Departure DepartureFrom(const peer::Departed& departed) {
   return departure;
 }
 
-bool Departures::Has(Rank rank) const {
-  return std::any_of(departures_.begin(), departures_.end(),
-                     [&](const Departure& d) { return d.rank == rank; });
+absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t here) {
+  if (!IsPlausible(departed.after_operation(), here)) {
+    return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " left after operation #",
+                                            departed.after_operation(), "; this host has started #",
+                                            here));
+  }
+  if (departed.messages_size() > ranks) {
+    return absl::DataLossError(absl::StrCat("it counts messages with ", departed.messages_size(),
+                                            " ranks; there are ", ranks));
+  }
+  int last = -1;
+  for (const int peer : PeersOf(departed)) {
+    if (peer <= last || peer >= ranks) {
+      return absl::DataLossError(absl::StrCat("it counts messages with rank ", peer, " of ", ranks,
+                                              ", or with one twice"));
+    }
+    last = peer;
+  }
+  return absl::OkStatus();
+}
+
+void Departures::Add(Departure departure) {
+  by_rank_.emplace(departure.rank, departures_.size());
+  departures_.push_back(std::move(departure));
 }
 
 std::optional<uint64_t> Departures::LastOf(std::span<const Rank> ranks) const {
   uint64_t last = 0;
   for (const Rank rank : ranks) {
-    const auto departure = std::find_if(departures_.begin(), departures_.end(),
-                                        [&](const Departure& d) { return d.rank == rank; });
-    if (departure == departures_.end()) return std::nullopt;
-    last = std::max(last, departure->after);
+    const auto departure = by_rank_.find(rank);
+    if (departure == by_rank_.end()) return std::nullopt;
+    last = std::max(last, departures_[departure->second].after);
   }
   return last;
 }

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/ids.h"
@@ -36,16 +37,20 @@ struct Departure {
 };
 
 peer::Message ToMessage(const Departure& departure);
-Departure DepartureFrom(const peer::Departed& departed);
+// What a peer says of a rank, as far as it concerns `locals`, the ranks of this host.
+Departure DepartureFrom(const peer::Departed& departed, std::span<const Rank> locals);
+// kDataLoss when it cannot be: it counts messages of ranks that are none of `ranks`, or more than
+// there are; or names an operation out of reach of a host that has started `here`.
+absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t here);
 
 class Departures {
  public:
   // How long a call waits for a rank that has left by a call of its own.
   static constexpr int64_t kPatienceNs = 30 * kNsPerSec;
 
-  void Add(Departure departure) { departures_.push_back(std::move(departure)); }
+  void Add(Departure departure);
   bool empty() const { return departures_.empty(); }
-  bool Has(Rank rank) const;
+  bool Has(Rank rank) const { return by_rank_.contains(rank); }
   // The last collective that any of `ranks` took part in; nothing as long as one of them is here.
   std::optional<uint64_t> LastOf(std::span<const Rank> ranks) const;
 
@@ -57,6 +62,7 @@ class Departures {
 
  private:
   std::vector<Departure> departures_;
+  absl::flat_hash_map<Rank, size_t> by_rank_;  // index into departures_
   static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   MonotonicNs fails_at_ = kNever;  // of a call that waits for one who left in order

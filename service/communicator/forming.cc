@@ -32,6 +32,17 @@ JoiningOptions OptionsFor(const CommunicatorEnvironment& environment, const wire
           .log = environment.log};
 }
 
+// A message is parsed in one turn of the engine, which shall not be longer for a small communicator
+// because a tenant says so. The longest are a rank's departure and a split's table, with some words
+// for each rank; a hold-up, with some for each host; and a strategy, with some for each lane.
+uint32_t MostMessageBytes(int ranks, int hosts) {
+  const uint64_t lanes =
+      uint64_t{kMaxChannels} * static_cast<uint64_t>(hosts) * static_cast<uint64_t>(hosts);
+  const uint64_t bytes = (64u << 10) + 64 * static_cast<uint64_t>(ranks) +
+                         4096 * static_cast<uint64_t>(hosts) + 16 * lanes;
+  return static_cast<uint32_t>(std::min<uint64_t>(bytes, kMaxPeerMessageBytes));
+}
+
 }  // namespace
 
 Forming::Forming(const CommunicatorEnvironment& environment, const JoinRequest& first,
@@ -163,6 +174,7 @@ absl::Status Forming::TakeRoster(peer::Roster roster) {
     formation_.star = std::make_unique<Star>(members.self, members.leader, members.hosts(),
                                              std::make_unique<Dial>(env_.access, dial));
   }
+  formation_.star->Limit(MostMessageBytes(members.layout.rank_count(), members.hosts()));
   joining_.reset();
   state_ = State::kLinking;
   state_deadline_ = Now() + kLinkingPatienceNs;
@@ -249,7 +261,7 @@ absl::Status Forming::OpenLanes(const Strategy& strategy) {
 absl::StatusOr<bool> Forming::PollOpening() {
   MCCS_ASSIGN_OR_RETURN(const bool moved, formation_.lanes->Poll());
   if (formation_.lanes->current().ready() && !told_ready_) {
-    TellReady();
+    MCCS_RETURN_IF_ERROR(TellReady());
     return true;
   }
   if (Now() < state_deadline_) return moved;
@@ -257,37 +269,39 @@ absl::StatusOr<bool> Forming::PollOpening() {
       absl::StrCat("lanes that did not open: ", formation_.lanes->current().DescribeMissing()));
 }
 
-void Forming::TellReady() {
+absl::Status Forming::TellReady() {
   told_ready_ = true;
-  if (formation_.star->leads()) {
-    CountReady(formation_.members->self);
-    return;
-  }
+  if (formation_.star->leads()) return CountReady(formation_.members->self);
   peer::Message ready;
   ready.mutable_ready();
   formation_.star->SendToLeader(ready);
+  return absl::OkStatus();
 }
 
-void Forming::CountReady(HostIndex host) {
+absl::Status Forming::CountReady(HostIndex host) {
   ready_.resize(static_cast<size_t>(formation_.members->hosts()));
-  ready_[static_cast<size_t>(host.value())] = true;
-  if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) return;
+  const auto at = static_cast<size_t>(host.value());
+  if (ready_[at]) return absl::DataLossError("the host has said so already");
+  ready_[at] = true;
+  if (!std::all_of(ready_.begin(), ready_.end(), [](bool ready) { return ready; })) {
+    return absl::OkStatus();
+  }
   peer::Message go;
   go.mutable_go();
   formation_.star->Broadcast(go);
   state_ = State::kFormed;
+  return absl::OkStatus();
 }
 
 absl::Status Forming::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
-  const bool leads = formation_.star->leads();
-  if (message.has_open() && !leads && state_ == State::kLinking) {
+  if (message.has_open()) {
     MCCS_ASSIGN_OR_RETURN(const Strategy strategy, StrategyFromProto(message.open().strategy(),
                                                                      formation_.members->hosts()));
     return OpenLanes(strategy);
   }
-  if (message.has_ready() && leads && state_ == State::kOpening) CountReady(heard.from);
-  if (message.has_go() && !leads && state_ == State::kOpening) {
+  if (message.has_ready()) return CountReady(heard.from);
+  if (message.has_go()) {
     if (!told_ready_) return absl::DataLossError("the leader said go before all hosts were ready");
     state_ = State::kFormed;
   }

@@ -64,7 +64,7 @@ class Forming {
 
   // True when anything moved. An error: the communicator cannot form.
   absl::StatusOr<bool> Poll();
-  // What another host says about forming; other messages are passed over.
+  // What another host says about forming, in its turn (star_turns.h). kDataLoss: it makes no sense.
   absl::Status Hear(const StarMessage& heard);
 
   State state() const { return state_; }
@@ -81,8 +81,8 @@ class Forming {
   absl::Status CheckAgreement(const JoinRequest& request) const;
   absl::StatusOr<bool> ChooseStrategy();
   absl::Status OpenLanes(const Strategy& strategy);
-  void TellReady();
-  void CountReady(HostIndex host);
+  absl::Status TellReady();
+  absl::Status CountReady(HostIndex host);
   MonotonicNs Now() const { return env_.access.clock->Now(); }
 
   const CommunicatorEnvironment& env_;

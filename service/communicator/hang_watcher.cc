@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace mccs {
 namespace {
@@ -132,7 +133,7 @@ void HangWatcher::WaitedLong(MonotonicNs now) {
   options_.star->SendToLeader(message);
 }
 
-bool HangWatcher::Hear(const StarMessage& heard, MonotonicNs now) {
+absl::StatusOr<bool> HangWatcher::Hear(const StarMessage& heard, MonotonicNs now) {
   const peer::Message& message = heard.message;
   const bool leads = options_.star->leads();
   if (message.has_stalled()) {
@@ -144,7 +145,7 @@ bool HangWatcher::Hear(const StarMessage& heard, MonotonicNs now) {
     answer.mutable_entered()->set_question(message.ask_entered().question());
     options_.star->SendToLeader(answer);
   } else if (message.has_entered()) {
-    if (leads) TakeAnswer(heard.from, message.entered());
+    if (leads) MCCS_RETURN_IF_ERROR(TakeAnswer(heard.from, message.entered()));
   } else if (message.has_held_up()) {
     const peer::HeldUp& held_up = message.held_up();
     if (!leads) {
@@ -171,8 +172,16 @@ void HangWatcher::Ask(MonotonicNs now) {
   options_.star->Broadcast(message);
 }
 
-void HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entered) {
+absl::Status HangWatcher::TakeAnswer(HostIndex from, const peer::Entered& entered) {
+  const auto ranks =
+      static_cast<int>(options_.members->layout.hosts[static_cast<size_t>(from.value())].size());
+  if (entered.absent_size() > ranks || entered.late_size() > ranks) {
+    return absl::DataLossError(absl::StrCat("it says that ", entered.absent_size(),
+                                            " ranks are absent and ", entered.late_size(),
+                                            " late; the host has ", ranks));
+  }
   if (asking_ && entered.question() == question_) answers_.entered[from] = entered;
+  return absl::OkStatus();
 }
 
 // A host that took its leave has done its part.

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/repeated_sentence.h"
@@ -63,8 +65,8 @@ class HangWatcher {
   // `operation`: the one that runs or comes next on this host. `waiting`: a local rank has entered
   // it. True when held_up() has changed.
   bool Poll(MonotonicNs now, uint64_t operation, bool waiting);
-  // True when the message was meant for this.
-  bool Hear(const StarMessage& heard, MonotonicNs now);
+  // True when the message was meant for this. kDataLoss: it makes no sense.
+  absl::StatusOr<bool> Hear(const StarMessage& heard, MonotonicNs now);
 
   // Who waits for whom on this host; empty when operations get on.
   const std::string& held_up() const { return held_up_.text; }
@@ -74,7 +76,7 @@ class HangWatcher {
  private:
   void WaitedLong(MonotonicNs now);
   void Ask(MonotonicNs now);
-  void TakeAnswer(HostIndex from, const peer::Entered& entered);
+  absl::Status TakeAnswer(HostIndex from, const peer::Entered& entered);
   std::vector<HostIndex> Silent() const;
   void Conclude(MonotonicNs now);
   void Learn(const HeldUp& held_up, MonotonicNs now);

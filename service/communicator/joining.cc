@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "service/communicator/star_turns.h"
 
 namespace mccs {
 namespace {
@@ -84,14 +85,17 @@ absl::StatusOr<std::optional<peer::Roster>> Joining::Poll() {
     if ((*message)->has_refused()) {
       return StatusFromPeer((*message)->refused().error_code(), (*message)->refused().text());
     }
-    if ((*message)->has_waiting()) {
-      const auto& missing = (*message)->waiting().missing_ranks();
-      const size_t named =
-          std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
-      missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
-      unnamed_missing_ = (*message)->waiting().more() + static_cast<uint32_t>(missing.size()) -
-                         static_cast<uint32_t>(named);
+    if (!(*message)->has_waiting()) {
+      over_ = true;
+      return Rejected(ToString(link_->remote()), **message,
+                      absl::DataLossError("a rendezvous does not send it"));
     }
+    const auto& missing = (*message)->waiting().missing_ranks();
+    const size_t named =
+        std::min<size_t>(static_cast<size_t>(missing.size()), kMaxNamedMissingRanks);
+    missing_.assign(missing.begin(), missing.begin() + static_cast<long>(named));
+    unnamed_missing_ = (*message)->waiting().more() + static_cast<uint32_t>(missing.size()) -
+                       static_cast<uint32_t>(named);
   }
   return std::nullopt;
 }
@@ -105,7 +109,7 @@ void Joining::Withdraw(const absl::Status& why) {
 bool Joining::Parted() {
   if (link_ == nullptr || over_ || options_.access.clock->Now() >= part_by_) return true;
   link_->Poll();
-  for (;;) {
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
     auto message = link_->Receive();
     over_ = !message.ok() || (message->has_value() && Concludes(**message));
     if (message.ok() && message->has_value() && (*message)->has_roster()) {
@@ -114,6 +118,8 @@ bool Joining::Parted() {
     if (over_) return true;
     if (!message->has_value()) return false;
   }
+  if (options_.dial.waker != nullptr) options_.dial.waker->Wake();  // for the rest
+  return false;
 }
 
 std::string Joining::DescribeMissing() const {

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -21,7 +22,7 @@ constexpr size_t kMaxPeerTextBytes = 2048;
 peer::Message FailedMessage(const absl::Status& why) {
   peer::Message message;
   message.mutable_failed()->set_error_code(static_cast<uint32_t>(why.code()));
-  message.mutable_failed()->set_text(std::string(why.message()));
+  message.mutable_failed()->set_text(CutText(std::string(why.message()), kMaxPeerTextBytes));
   return message;
 }
 
@@ -74,10 +75,11 @@ absl::StatusOr<std::optional<peer::Message>> PeerLink::Receive() {
   uint32_t length;
   std::memcpy(&length, incoming_.data(), kPrefixBytes);
   length = ntohl(length);
-  if (length > kMaxPeerMessageBytes) {
-    return status_ = absl::DataLossError(
-               absl::StrCat("peer ", ToString(remote()), " announces a message of ", length,
-                            " bytes; ", kMaxPeerMessageBytes, " are allowed"));
+  const uint32_t most = std::min(most_bytes_, kMaxPeerMessageBytes);
+  if (length > most) {
+    return status_ = absl::DataLossError(absl::StrCat("peer ", ToString(remote()),
+                                                      " announces a message of ", length,
+                                                      " bytes; ", most, " are allowed"));
   }
   while (incoming_.size() < kPrefixBytes + length) {
     const size_t before = incoming_.size();

@@ -19,6 +19,10 @@ namespace mccs {
 
 // A roster of 10,000 ranks has about 1 MiB.
 inline constexpr uint32_t kMaxPeerMessageBytes = 8u << 20;
+// What a daemon says before it is known who it is (Hello), and about one of its ranks (Join). A
+// link holds a message until it is whole, and a tenant may open many.
+inline constexpr uint32_t kMaxHelloBytes = 64;
+inline constexpr uint32_t kMaxGuestMessageBytes = 16u << 10;
 // What may wait for a peer that does not read.
 inline constexpr size_t kMaxPeerBacklogBytes = 32u << 20;
 
@@ -33,7 +37,12 @@ peer::Message FailedMessage(const absl::Status& why);
 
 class PeerLink {
  public:
-  explicit PeerLink(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  // Takes messages of at most `most_bytes`, and at most kMaxPeerMessageBytes.
+  explicit PeerLink(std::unique_ptr<Connection> connection,
+                    uint32_t most_bytes = kMaxPeerMessageBytes)
+      : connection_(std::move(connection)), most_bytes_(most_bytes) {}
+  // From the next message on.
+  void Allow(uint32_t most_bytes) { most_bytes_ = most_bytes; }
 
   // Queues a message; Poll sends it. After an error it is dropped: see status().
   void Send(const peer::Message& message);
@@ -53,6 +62,7 @@ class PeerLink {
   absl::Status Fill();
 
   std::unique_ptr<Connection> connection_;
+  uint32_t most_bytes_;
   absl::Status status_;
   std::string outgoing_;
   size_t sent_ = 0;  // of outgoing_

@@ -8,6 +8,7 @@
 #include "algorithms/plan.h"
 #include "service/communicator/joining.h"
 #include "service/communicator/membership.h"
+#include "service/communicator/star_turns.h"
 #include "topology/locality.h"
 #include "topology/position.h"
 
@@ -69,7 +70,8 @@ void Rendezvous::Accept(CommId id, std::unique_ptr<Connection> connection) {
     unused->second.erase(meeting.unused);
     if (unused->second.empty()) unused_.erase(unused);
   }
-  meeting.guests.emplace_back(std::make_unique<PeerLink>(std::move(connection)));
+  meeting.guests.emplace_back(
+      std::make_unique<PeerLink>(std::move(connection), kMaxGuestMessageBytes));
 }
 
 bool Rendezvous::Poll() {
@@ -120,11 +122,19 @@ bool Rendezvous::PollMeeting(CommId id, Meeting& meeting) {
       gone = !message.ok();
       if (gone || !message->has_value()) break;
       moved = true;
-      if ((*message)->has_join()) Take(id, meeting, *guest, (*message)->join());
-      if ((*message)->has_failed() && !guest->ranks.empty()) {
+      if ((*message)->has_join()) {
+        Take(id, meeting, *guest, (*message)->join());
+      } else if (guest->ranks.empty()) {
+        gone = true;  // It has nothing to say before it has joined.
+        break;
+      } else if ((*message)->has_failed()) {
         // It gives up: its own words say more than that it is gone.
         Refuse(id, meeting,
                StatusFromPeer((*message)->failed().error_code(), (*message)->failed().text()));
+      } else {
+        Refuse(id, meeting,
+               Rejected(guest->name, **message,
+                        absl::DataLossError("a guest of a rendezvous does not send it")));
       }
     }
     gone |= guest->link == nullptr;

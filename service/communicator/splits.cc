@@ -1,6 +1,7 @@
 #include "service/communicator/splits.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,22 +69,31 @@ void Splits::FailNumber(uint64_t number, const absl::Status& why) {
 
 absl::Status Splits::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
-  if (message.has_split_call() && leads()) {
-    const int rank = message.split_call().rank();
-    const Layout& layout = formation_.members->layout;
-    if (rank < 0 || rank >= layout.rank_count() || layout.HostOf(Rank(rank)) != heard.from) {
-      return absl::DataLossError(absl::StrCat("host ", formation_.members->HostName(heard.from),
-                                              " splits for rank ", rank,
-                                              ", which is not one of its own"));
-    }
+  if (message.has_split_call()) {
+    MCCS_RETURN_IF_ERROR(CheckCall(heard.from, message.split_call()));
     return Count(message.split_call());
   }
-  if (message.has_split_table() && !leads()) return TakeTable(message.split_table());
-  if (message.has_split_failed() && !leads()) {
+  if (leads()) return absl::DataLossError("this host leads: it alone decides about splits");
+  if (message.has_split_table()) return TakeTable(message.split_table());
+  if (message.has_split_failed()) {
     const peer::SplitFailed& failed = message.split_failed();
     FailNumber(failed.number(), StatusFromPeer(failed.error_code(), failed.text()));
   }
   return absl::OkStatus();
+}
+
+absl::Status Splits::CheckCall(HostIndex from, const peer::SplitCall& call) {
+  const Layout& layout = formation_.members->layout;
+  const bool exists = call.rank() >= 0 && call.rank() < layout.rank_count();
+  if (!leads() || !exists || layout.HostOf(Rank(call.rank())) != from) {
+    return absl::DataLossError(absl::StrCat("host ", formation_.members->HostName(from),
+                                            " splits for rank ", call.rank(),
+                                            ", which is not one of its own"));
+  }
+  const uint64_t next = ++called_[Rank(call.rank())];
+  if (call.number() == next) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("rank ", call.rank(), " calls its split #", call.number(),
+                                          " where #", next, " is next"));
 }
 
 // ---- The leader ---------------------------------------------------------------------------------
@@ -147,19 +157,18 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
     choices.push_back({table.colors(r), table.keys(r)});
   }
   std::map<int32_t, Group> groups;
-  size_t seated = 0;
+  std::vector<Seat> seats;
   for (const Waiting& waiting : waiting_) {
     if (waiting.number != table.number()) continue;
     const SplitChoice& choice = choices[static_cast<size_t>(waiting.call.rank.value())];
     if (choice != waiting.call.choice) {
       return refuse("is not what rank ", waiting.call.rank.value(), " said");
     }
-    ++seated;
-    Seat& seat = seats_.emplace_back(Seat{.port = waiting.call.port,
-                                          .request = waiting.call.request,
-                                          .status = {},
-                                          .join = {},
-                                          .left_because = waiting.left_because});
+    Seat& seat = seats.emplace_back(Seat{.port = waiting.call.port,
+                                         .request = waiting.call.request,
+                                         .status = {},
+                                         .join = {},
+                                         .left_because = waiting.left_because});
     if (choice.color == wire::kNoColor) continue;
     Group& group = groups[choice.color];
     if (group.ranks.empty()) group = MakeGroup(table.number(), choices, choice.color);
@@ -171,10 +180,11 @@ absl::Status Splits::TakeTable(const peer::SplitTable& table) {
     seat.join->rank.set_rank(static_cast<int>(place - group.ranks.begin()));
   }
   const Membership& members = *formation_.members;
-  if (seated != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
+  if (seats.size() != members.layout.hosts[static_cast<size_t>(members.self.value())].size()) {
     return refuse("came before all ranks of this host had called");
   }
   std::erase_if(waiting_, [&](const Waiting& w) { return w.number == table.number(); });
+  std::ranges::move(seats, std::back_inserter(seats_));
   return absl::OkStatus();
 }
 

@@ -84,6 +84,8 @@ class Splits {
     std::shared_ptr<const peer::Roster> roster;
   };
 
+  // Of another host: its own ranks', each numbered one after the other.
+  absl::Status CheckCall(HostIndex from, const peer::SplitCall& call);
   absl::Status Count(const peer::SplitCall& call);
   absl::Status TakeTable(const peer::SplitTable& table);
   Group MakeGroup(uint64_t number, std::span<const SplitChoice> choices, int32_t color) const;
@@ -94,7 +96,7 @@ class Splits {
 
   const Formation& formation_;
   const wire::Secret secret_;
-  std::map<Rank, uint64_t> called_;    // splits that each local rank has called
+  std::map<Rank, uint64_t> called_;    // splits that each rank has called, as this host knows
   std::vector<Waiting> waiting_;       // local ranks'
   std::map<uint64_t, Tally> tallies_;  // leader, by number
   absl::Status rank_left_;             // leader: why no further split can succeed

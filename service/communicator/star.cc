@@ -20,7 +20,7 @@ bool ConcernsAll(const peer::Message& message) {
 
 void Star::Accept(std::unique_ptr<Connection> connection) {
   if (strangers_.size() >= links_.size()) return;  // More than there are hosts: drop it.
-  strangers_.push_back(std::make_unique<PeerLink>(std::move(connection)));
+  strangers_.push_back(std::make_unique<PeerLink>(std::move(connection), kMaxHelloBytes));
 }
 
 void Star::Broadcast(const peer::Message& message) {
@@ -105,7 +105,7 @@ bool Star::Poll() {
     }
     if (!connection.ok()) dial_status_ = connection.status();
     if (connection.ok() && *connection != nullptr) {
-      auto link = std::make_unique<PeerLink>(std::move(*connection));
+      auto link = std::make_unique<PeerLink>(std::move(*connection), most_bytes_);
       peer::Message hello;
       hello.mutable_hello()->set_host_index(self_.value());
       link->Send(hello);
@@ -123,7 +123,10 @@ bool Star::Poll() {
         message.ok() && (*message)->has_hello() ? (*message)->hello().host_index() : -1;
     const bool welcome = host >= 0 && host < static_cast<int>(links_.size()) &&
                          host != self_.value() && links_[host].link == nullptr;
-    if (welcome) links_[host].link = std::move(strangers_[i]);
+    if (welcome) {
+      strangers_[i]->Allow(most_bytes_);
+      links_[host].link = std::move(strangers_[i]);
+    }
     strangers_.erase(strangers_.begin() + static_cast<long>(i));
     moved = true;
   }

@@ -31,6 +31,9 @@ class Star {
   Star(HostIndex self, HostIndex leader, int hosts, std::unique_ptr<Dial> dial)
       : self_(self), leader_(leader), links_(hosts), dial_(std::move(dial)) {}
 
+  // The longest message that links take from now on. Before any is linked.
+  void Limit(uint32_t most_bytes) { most_bytes_ = most_bytes; }
+
   bool leads() const { return self_ == leader_; }
   HostIndex leader() const { return leader_; }
 
@@ -73,6 +76,7 @@ class Star {
   const HostIndex leader_;
   std::vector<Spoke> links_;  // by HostIndex; a member uses the leader's only
   std::vector<std::unique_ptr<PeerLink>> strangers_;  // dialled, Hello not read yet
+  uint32_t most_bytes_ = kMaxPeerMessageBytes;
   std::unique_ptr<Dial> dial_;
   std::vector<peer::Message> outbox_;  // of a member whose link is being opened
   absl::Status dial_status_;

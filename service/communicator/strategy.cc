@@ -49,7 +49,18 @@ absl::Status ValidateAddresses(const ChannelStrategy& channel, size_t index) {
 absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
   const int hosts = static_cast<int>(channel.ring.size());
   const auto known = [&](HostIndex host) { return host.value() >= 0 && host.value() < hosts; };
+  // Each lane once: what more there is costs time for nothing.
+  if (channel.other_lanes.size() > channel.ring.size() * channel.ring.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, " has ",
+                                                   channel.other_lanes.size(),
+                                                   " other lanes between ", hosts, " hosts"));
+  }
+  std::vector<size_t> position(channel.ring.size());
+  for (size_t i = 0; i < channel.ring.size(); ++i) {
+    position[static_cast<size_t>(channel.ring[i].value())] = i;
+  }
   std::vector<std::pair<HostIndex, HostIndex>> seen;
+  seen.reserve(channel.other_lanes.size());
   for (const LanePort& lane : channel.other_lanes) {
     const auto refuse = [&](const std::string& why) {
       return absl::InvalidArgumentError(absl::StrCat("strategy: channel ", index, ": lane from ",
@@ -59,7 +70,8 @@ absl::Status ValidateOtherLanes(const ChannelStrategy& channel, size_t index) {
     if (!known(lane.from) || !known(lane.to) || lane.from == lane.to) {
       return refuse(absl::StrCat("is none between two of ", hosts, " hosts"));
     }
-    if (channel.ring[(PositionOf(channel, lane.from) + 1) % channel.ring.size()] == lane.to) {
+    const size_t from = position[static_cast<size_t>(lane.from.value())];
+    if (channel.ring[(from + 1) % channel.ring.size()] == lane.to) {
       return refuse("is one of the ring, which has its source ports elsewhere");
     }
     seen.emplace_back(lane.from, lane.to);
@@ -104,6 +116,13 @@ uint64_t PeerBytes(const Strategy& strategy) {
 absl::Status ValidateStrategy(const Strategy& strategy, int hosts) {
   if (strategy.epoch == Epoch(0)) {
     return absl::InvalidArgumentError("strategy: epoch 0; they begin with 1");
+  }
+  const auto is_control = [](unsigned char c) { return c < ' '; };
+  if (strategy.origin.size() > kMaxOriginBytes ||
+      std::any_of(strategy.origin.begin(), strategy.origin.end(), is_control)) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: origin of ", strategy.origin.size(),
+                                                   " bytes; one line of at most ", kMaxOriginBytes,
+                                                   " works"));
   }
   if (strategy.channels.empty() || strategy.channels.size() > kMaxChannels) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: ", strategy.channels.size(),

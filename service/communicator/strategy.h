@@ -54,6 +54,8 @@ inline constexpr int kMaxChannels = 32;
 // The channel of send/recv messages, beside those of the strategy: its lanes carry no plan's
 // slices.
 inline constexpr ChannelId kMessageChannel{kMaxChannels};
+// Of Strategy::origin, in bytes; it goes into logs and reports.
+inline constexpr size_t kMaxOriginBytes = 1024;
 inline constexpr uint32_t kMaxLaneSlots = 64;
 inline constexpr uint32_t kMinSlotBytes = 16u << 10;
 inline constexpr uint32_t kMaxSlotBytes = 16u << 20;

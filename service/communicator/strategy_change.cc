@@ -1,22 +1,16 @@
 #include "service/communicator/strategy_change.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "service/communicator/peer_link.h"
+#include "service/communicator/star_turns.h"
 #include "service/communicator/strategy_proto.h"
 
 namespace mccs {
-namespace {
-
-absl::Status OutOfTurn(const char* what) {
-  return absl::DataLossError(absl::StrCat("a change of strategy out of turn: ", what));
-}
-
-}  // namespace
-
 StrategyChange::StrategyChange(const Options& options, Strategy first)
     : options_(options), strategy_(std::move(first)) {
   if (options_.star != nullptr && !options_.star->leads()) return;
@@ -45,13 +39,18 @@ bool StrategyChange::Due(uint64_t completed) const {
   return phase_ == Phase::kCommitted && completed == boundary_;
 }
 
-void StrategyChange::GoOver() {
-  if (!keeps_lanes_) options_.lanes->Adopt();
+absl::Status StrategyChange::GoOver() {
+  if (phase_ != Phase::kCommitted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("change of strategy: no boundary in state ", Name(phase_)));
+  }
+  if (!keeps_lanes_) MCCS_RETURN_IF_ERROR(options_.lanes->Adopt());
   strategy_ = std::move(next_);
   trouble_.clear();
   phase_ = Phase::kDraining;
   options_.log->Info("communicator ", options_.name, ": epoch ", strategy_.epoch.value(),
                      " from operation #", boundary_ + 1, " on, strategy ", strategy_.origin);
+  return absl::OkStatus();
 }
 
 std::string StrategyChange::Describe() const {
@@ -64,8 +63,10 @@ std::string StrategyChange::Describe() const {
     case Phase::kOpening:
       return to("opens its lanes");
     case Phase::kOpened:
-      return opened_.ok() ? to("its lanes are open, waits for other hosts")
-                          : to("cannot open its lanes: ", std::string(opened_.message()));
+      return to("its lanes are open, waits for other hosts");
+    case Phase::kRefused:
+    case Phase::kBroken:
+      return to("cannot open its lanes: ", std::string(opened_.message()));
     case Phase::kHeld:
     case Phase::kAnswered:
       return to("starts nothing more, waits for the leader's word");
@@ -85,52 +86,114 @@ absl::StatusOr<bool> StrategyChange::Hear(const StarMessage& heard) {
   const peer::Message& message = heard.message;
   if (message.has_strategy_change()) {
     if (leader_.has_value() || heard.from != options_.star->leader()) {
-      return OutOfTurn("not from the leader");
+      return absl::DataLossError("it does not come from the leader");
     }
     if (!HasLeft()) MCCS_RETURN_IF_ERROR(Obey(message.strategy_change()));
     return true;
   }
   if (!message.has_strategy_change_answer()) return false;
-  if (!leader_.has_value()) return OutOfTurn("not to the leader");
-  MCCS_RETURN_IF_ERROR(leader_->Count(heard.from, message.strategy_change_answer()));
+  if (!leader_.has_value()) return absl::DataLossError("this host does not lead");
+  MCCS_RETURN_IF_ERROR(leader_->Count(heard.from, message.strategy_change_answer(), here_));
   return true;
 }
 
 absl::Status StrategyChange::Obey(const peer::StrategyChange& order) {
-  if (order.has_route()) return Route(order);
-  if (order.has_prepare()) return Prepare(order);
-  if (phase_ == Phase::kNone || Epoch(order.epoch()) != epoch_) return OutOfTurn("another epoch");
-  if (order.has_move()) return Move();
-  if (order.has_hold()) {
-    if (phase_ != Phase::kOpened || routes_alone_) return OutOfTurn("hold");
-    phase_ = Phase::kHeld;
-  } else if (order.has_commit()) {
-    boundary_ = order.commit().after();
-    if (phase_ != Phase::kAnswered || boundary_ < started_) return OutOfTurn("commit");
-    phase_ = Phase::kCommitted;
-  } else if (order.has_done()) {
-    if (phase_ != Phase::kDrained) return OutOfTurn("done");
-    if (!keeps_lanes_) options_.lanes->CloseOld();
-    phase_ = Phase::kNone;
-  } else if (order.has_dropped()) {
-    if (phase_ > Phase::kOpened) return OutOfTurn("dropped");
-    trouble_ = std::string(StatusFromPeer(0, order.dropped()).message());
-    refused_ = epoch_;
-    if (!routes_alone_ && !keeps_lanes_) options_.lanes->DropNext();
-    phase_ = Phase::kNone;
-    options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
-                        " does not come into force: ", trouble_);
-  } else {
-    return OutOfTurn("a step that is not known");
+  if (!IsLegal(order)) return OutOfTurn(order);
+  switch (order.step_case()) {
+    case peer::StrategyChange::kRoute:
+      return Route(order);
+    case peer::StrategyChange::kPrepare:
+      return Prepare(order);
+    case peer::StrategyChange::kMove:
+      return Move();
+    case peer::StrategyChange::kHold:
+      phase_ = Phase::kHeld;
+      return absl::OkStatus();
+    case peer::StrategyChange::kCommit:
+      return Commit(order.commit().after());
+    case peer::StrategyChange::kDone:
+      if (!keeps_lanes_) MCCS_RETURN_IF_ERROR(options_.lanes->CloseOld());
+      phase_ = Phase::kNone;
+      return absl::OkStatus();
+    case peer::StrategyChange::kDropped:
+      return Drop(order.dropped());
+    case peer::StrategyChange::STEP_NOT_SET:
+      break;
   }
-  return absl::OkStatus();
+  return OutOfTurn(order);
+}
+
+bool StrategyChange::IsLegal(const peer::StrategyChange& order) const {
+  const bool first = order.has_route() || order.has_prepare();
+  if (!first && Epoch(order.epoch()) != epoch_) return false;
+  switch (phase_) {
+    case Phase::kNone:
+      return first;
+    case Phase::kOpening:
+    case Phase::kRefused:
+      return order.has_dropped();
+    case Phase::kOpened:
+      return order.has_dropped() || (routes_alone_ ? order.has_move() : order.has_hold());
+    case Phase::kBroken:
+      return order.has_dropped() || order.has_hold();
+    case Phase::kAnswered:
+      return order.has_commit();
+    case Phase::kDrained:
+      return order.has_done();
+    case Phase::kHeld:
+    case Phase::kCommitted:
+    case Phase::kDraining:
+      break;
+  }
+  return false;
+}
+
+absl::Status StrategyChange::OutOfTurn(const peer::StrategyChange& order) const {
+  return absl::DataLossError(absl::StrCat("out of turn: it is about epoch ", order.epoch(),
+                                          ", the last change was to epoch ", epoch_.value(),
+                                          " and is in state ", Name(phase_)));
+}
+
+const char* StrategyChange::Name(Phase phase) {
+  switch (phase) {
+    case Phase::kNone:
+      return "none";
+    case Phase::kOpening:
+      return "opening";
+    case Phase::kOpened:
+      return "opened";
+    case Phase::kRefused:
+      return "refused";
+    case Phase::kBroken:
+      return "broken";
+    case Phase::kHeld:
+      return "held";
+    case Phase::kAnswered:
+      return "answered";
+    case Phase::kCommitted:
+      return "committed";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kDrained:
+      return "drained";
+  }
+  return "";
+}
+
+absl::StatusOr<Strategy> StrategyChange::Proposed(const strategy::Strategy& proposal,
+                                                  Epoch epoch) const {
+  MCCS_ASSIGN_OR_RETURN(Strategy next, StrategyFromProto(proposal, options_.hosts));
+  const Epoch newest = std::max(epoch_, strategy_.epoch);
+  if (next.epoch == epoch && epoch > newest) return next;
+  return absl::DataLossError(absl::StrCat("its strategy has epoch ", next.epoch.value(),
+                                          ", the order is about epoch ", epoch.value(), ", and ",
+                                          newest.value(), " has been proposed already"));
 }
 
 absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
-  MCCS_ASSIGN_OR_RETURN(next_, StrategyFromProto(order.route(), options_.hosts));
-  if (phase_ != Phase::kNone || next_.epoch <= strategy_.epoch ||
-      !DifferInRoutesAlone(strategy_, next_)) {
-    return OutOfTurn("other routes");
+  MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.route(), Epoch(order.epoch())));
+  if (!DifferInRoutesAlone(strategy_, next_)) {
+    return absl::DataLossError("its strategy differs in more than routes");
   }
   epoch_ = next_.epoch;
   routes_alone_ = true;
@@ -141,7 +204,6 @@ absl::Status StrategyChange::Route(const peer::StrategyChange& order) {
 }
 
 absl::Status StrategyChange::Move() {
-  if (phase_ != Phase::kOpened || !routes_alone_ || !opened_.ok()) return OutOfTurn("move");
   strategy_ = std::move(next_);
   trouble_.clear();
   phase_ = Phase::kNone;
@@ -150,8 +212,7 @@ absl::Status StrategyChange::Move() {
 }
 
 absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
-  MCCS_ASSIGN_OR_RETURN(next_, StrategyFromProto(order.prepare(), options_.hosts));
-  if (phase_ != Phase::kNone || next_.epoch <= strategy_.epoch) return OutOfTurn("prepare");
+  MCCS_ASSIGN_OR_RETURN(next_, Proposed(order.prepare(), Epoch(order.epoch())));
   epoch_ = next_.epoch;
   routes_alone_ = false;
   keeps_lanes_ = DifferInAlgorithmsAlone(strategy_, next_);
@@ -160,9 +221,30 @@ absl::Status StrategyChange::Prepare(const peer::StrategyChange& order) {
   return absl::OkStatus();
 }
 
+absl::Status StrategyChange::Commit(uint64_t after) {
+  if (after < started_ || !IsPlausible(after, started_)) {
+    return absl::DataLossError(absl::StrCat("the new strategy is to begin after operation #", after,
+                                            "; this host has started #", started_));
+  }
+  boundary_ = after;
+  phase_ = Phase::kCommitted;
+  return absl::OkStatus();
+}
+
+absl::Status StrategyChange::Drop(const std::string& why) {
+  trouble_ = std::string(StatusFromPeer(0, why).message());
+  refused_ = epoch_;
+  phase_ = Phase::kNone;
+  options_.log->Error("communicator ", options_.name, ": epoch ", epoch_.value(),
+                      " does not come into force: ", trouble_);
+  // Where they could not be opened there are none.
+  return options_.lanes->has_next() ? options_.lanes->DropNext() : absl::OkStatus();
+}
+
 // ---- Turns of the engine ------------------------------------------------------------------------
 
 absl::StatusOr<bool> StrategyChange::Poll(uint64_t started, MonotonicNs now) {
+  here_ = started;
   MCCS_ASSIGN_OR_RETURN(const bool stepped, PollPhase(started));
   if (!leader_.has_value()) return stepped;
   MCCS_ASSIGN_OR_RETURN(const bool ordered, PollLeader(now));
@@ -182,13 +264,13 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
       } else {
         answer.set_refused(std::string(opened_.message()));
       }
-      phase_ = Phase::kOpened;
+      phase_ = opened_.ok() ? Phase::kOpened : Phase::kRefused;
       break;
     case Phase::kOpened:  // They may yet break, while other hosts open theirs.
-      if (routes_alone_ || keeps_lanes_ || !opened_.ok() || options_.lanes->next_status().ok())
-        return false;
+      if (routes_alone_ || keeps_lanes_ || options_.lanes->next_status().ok()) return false;
       opened_ = options_.lanes->next_status();
       answer.set_refused(std::string(opened_.message()));
+      phase_ = Phase::kBroken;
       break;
     case Phase::kHeld:
       started_ = started;
@@ -210,7 +292,7 @@ absl::StatusOr<bool> StrategyChange::PollPhase(uint64_t started) {
 // To the leader, which may be this host.
 absl::Status StrategyChange::Answer(peer::StrategyChangeAnswer answer) {
   answer.set_epoch(epoch_.value());
-  if (leader_.has_value()) return leader_->Count(options_.self, answer);
+  if (leader_.has_value()) return leader_->Count(options_.self, answer, here_);
   peer::Message message;
   *message.mutable_strategy_change_answer() = std::move(answer);
   options_.star->SendToLeader(message);

@@ -80,8 +80,9 @@ class StrategyChange {
   bool Allows(uint64_t number) const;
   // After operation `completed`, with none running: is it time to go over?
   bool Due(uint64_t completed) const;
-  // The new strategy is in force, its lanes are the current ones. REQUIRES: Due.
-  void GoOver();
+  // The new strategy is in force, its lanes are the current ones. kFailedPrecondition: it is not
+  // Due, or has no lanes.
+  absl::Status GoOver();
 
   // True when the message was meant for this. kDataLoss: it makes no sense.
   absl::StatusOr<bool> Hear(const StarMessage& heard);
@@ -92,10 +93,21 @@ class StrategyChange {
   MonotonicNs NextDeadline() const;
 
  private:
+  // The orders of the leader that are legal in each; any other is kDataLoss (IsLegal). Without an
+  // arrow's name the phase changes by itself.
+  //
+  //   kNone ─route, prepare─► kOpening ──► kOpened ─hold─► kHeld ──► kAnswered ─commit─► kCommitted
+  //                              │           │               ▲                              │
+  //                              ▼           └──► kBroken ───┘ hold                         ▼
+  //                           kRefused                           kNone ◄─done─ kDrained ◄── kDraining
+  //
+  //   dropped: from kOpening, kOpened, kRefused and kBroken to kNone; move: from kOpened to kNone.
   enum class Phase : uint8_t {
     kNone,
     kOpening,    // the new lanes, or looks at their routes; operations go on
-    kOpened,     // or they cannot be; the leader knows
+    kOpened,     // the leader knows
+    kRefused,    // they cannot be opened, and the leader knows: it can only drop the change
+    kBroken,     // likewise, after it was told that they are open: it may have asked to hold
     kHeld,       // starts nothing
     kAnswered,   // likewise, and the leader knows how far it has come
     kCommitted,  // goes on up to the boundary
@@ -103,10 +115,17 @@ class StrategyChange {
     kDrained,    // the leader knows
   };
 
+  static const char* Name(Phase phase);
   absl::Status Obey(const peer::StrategyChange& order);
+  bool IsLegal(const peer::StrategyChange& order) const;
+  absl::Status OutOfTurn(const peer::StrategyChange& order) const;
+  // The strategy that a first order proposes.
+  absl::StatusOr<Strategy> Proposed(const strategy::Strategy& proposal, Epoch epoch) const;
   absl::Status Prepare(const peer::StrategyChange& order);
   absl::Status Route(const peer::StrategyChange& order);
   absl::Status Move();
+  absl::Status Commit(uint64_t after);
+  absl::Status Drop(const std::string& why);
   absl::Status Answer(peer::StrategyChangeAnswer answer);
   absl::StatusOr<bool> PollPhase(uint64_t started);
   absl::StatusOr<bool> PollLeader(MonotonicNs now);
@@ -121,11 +140,12 @@ class StrategyChange {
 
   // Of the change that is under way:
   Phase phase_ = Phase::kNone;
-  Epoch epoch_{0};
+  Epoch epoch_{0};  // the newest that there was an order for
   Strategy next_;
   bool routes_alone_ = false;  // no lanes are opened beside those in use
   bool keeps_lanes_ = false;   // likewise; but it has a boundary
   absl::Status opened_;
+  uint64_t here_ = 0;      // the last operation that this host has started
   uint64_t started_ = 0;   // as the leader knows
   uint64_t boundary_ = 0;  // the last operation under the old strategy
 };

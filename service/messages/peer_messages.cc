@@ -104,6 +104,7 @@ absl::Status PeerMessages::Hear(const MessageTag& tag, Landing landing, uint32_t
                                 std::vector<OpenMessage>& done) {
   switch (tag.kind) {
     case MessageTag::Kind::kAnnouncement: {
+      if (bytes > 0) return Broken(tag, "its announcement has a payload");
       if (!options_.may_send(tag.pair)) return Broken(tag, "its sender is no rank of this host");
       OutgoingPair& pair = outgoing_[tag.pair];
       if (tag.number != ++pair.announced || static_cast<int>(tag.type) >= kDataTypes ||
@@ -142,14 +143,20 @@ absl::Status PeerMessages::HearPayload(const MessageTag& tag, Landing landing, u
 
 bool PeerMessages::Place(const SliceTag& slice, uint32_t bytes, std::vector<MemRef>& pieces) {
   const MessageTag tag = MessageFromTag(slice);
+  // Slices land in order: it is the first that has not.
+  SliceNumber number = next_slice_;
+  while (receive_->Landed(number) != Landing::kNotYet) ++number;
   if (tag.kind != MessageTag::Kind::kPayload) {
-    // Slices land in order: it is the first that has not.
-    SliceNumber number = next_slice_;
-    while (receive_->Landed(number) != Landing::kNotYet) ++number;
     return puts_.Place({.number = number, .tag = tag, .bytes = bytes}, pieces);
   }
-  const Receive* const receive = Find(tag, bytes);
+  Receive* const receive = Find(tag, bytes);
   if (receive == nullptr) return false;
+  // A slice that a broken connection brings once more takes its own place.
+  const bool again = receive->placed_slice == number;
+  if (tag.amount != (again ? receive->placed_from : receive->placed)) return false;
+  receive->placed_slice = number;
+  receive->placed_from = tag.amount;
+  receive->placed = tag.amount + bytes;
   pieces.push_back({receive->message.address() + tag.amount, bytes});
   return true;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -84,8 +85,13 @@ class PeerMessages final : private SliceSink {
   };
   struct Receive {
     OpenMessage message;
-    uint64_t landed = 0;  // bytes
+    uint64_t landed = 0;  // bytes, as far as heard
     bool done = false;
+    // Bytes that have a place: those of the slice `placed_slice`, the last one, from `placed_from`
+    // on. A place is given once, lest a slice be written into memory that its rank has back.
+    uint64_t placed = 0;
+    uint64_t placed_from = 0;
+    std::optional<SliceNumber> placed_slice = std::nullopt;
   };
   // The oldest one open in front. Numbers are in a row.
   using IncomingPair = std::deque<Receive>;

@@ -142,6 +142,23 @@ TEST_F(LeaderTest, AnswersThatNobodyAskedForAreRefused) {
   EXPECT_FALSE(Hear(1, peer::Message())) << "not meant for the order";
 }
 
+TEST_F(LeaderTest, AHostAnswersOnceAndNotFromFarAhead) {
+  order_.Want();
+  EXPECT_TRUE(absl::IsDataLoss(order_.Hear(From(1, StartedUpTo(~uint64_t{0}))).status()));
+  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
+  EXPECT_TRUE(absl::IsDataLoss(order_.Hear(From(1, StartedUpTo(1))).status()));
+}
+
+// It may have been asked before it was known to have left.
+TEST_F(LeaderTest, AnAnswerOfAHostThatTookItsLeaveIsPassedOver) {
+  order_.Want();
+  EXPECT_TRUE(Hear(1, StartedUpTo(1)));
+  star_.Excuse(HostIndex(2));
+  EXPECT_TRUE(order_.Poll());
+  EXPECT_TRUE(Hear(2, StartedUpTo(7)));
+  EXPECT_TRUE(order_.Allows(2, 1)) << "it belongs to no boundary any more";
+}
+
 class MemberTest : public testing::Test {
  protected:
   bool Hear(const peer::Message& message) {

@@ -106,7 +106,7 @@ TEST_F(LyingPeerTest, DeparturesOfNobodyEndTheCommunicatorNotTheDaemon) {
   for (int rank : {-1, 1, 2, 1 << 30}) {
     peer::Message words;
     words.mutable_departed()->set_rank(rank);
-    EXPECT_THAT(Init(ConnectionPurpose::kMember, words), testing::HasSubstr("not its to say"))
+    EXPECT_THAT(Init(ConnectionPurpose::kMember, words), testing::HasSubstr("sent departed"))
         << rank;
   }
 }

@@ -199,6 +199,38 @@ TEST_F(RendezvousTest, WhoBroughtNobodyCannotEndTheMeeting) {
   EXPECT_TRUE(Heard(a).back().has_roster());
 }
 
+TEST_F(RendezvousTest, AGuestThatSaysWhatNoGuestSaysEndsItsMeetingOrItsOwnLink) {
+  peer::Message go;
+  go.mutable_go();
+  for (const peer::Message& lie : {peer::Message(), go}) {
+    const auto id = Make();
+    auto a = Come(id), b = Come(id);
+    a->Say(Join(2, 0, "h0"));
+    b->Say(lie);
+    Run();
+    EXPECT_EQ(RefusalTo(a), "") << "it had brought nobody";
+    EXPECT_EQ(rendezvous_.meetings(), 1u);
+    a->Say(lie);
+    Run();
+    EXPECT_THAT(RefusalTo(a), HasSubstr("message rejected: host h0 sent"));
+    EXPECT_EQ(rendezvous_.meetings(), 0u);
+  }
+}
+
+// A link holds a message until it is whole, and there may be thousands.
+TEST_F(RendezvousTest, AGuestCannotAnnounceAMessageThatNoJoinIs) {
+  const auto id = Make();
+  auto wire = Come(id);
+  wire->Say(Join(2, 0, std::string(kMaxGuestMessageBytes, 'x')));
+  wire->to_read.resize(4);  // its length alone
+  Run();
+  auto other = Come(id);
+  other->Say(Join(1, 0, "h0"));
+  Run();
+  EXPECT_TRUE(Heard(wire).empty());
+  EXPECT_TRUE(Heard(other).back().has_roster());
+}
+
 TEST_F(RendezvousTest, AGuestThatBroughtNobodyMayGo) {
   const auto id = Make();
   auto a = Come(id), b = Come(id);

@@ -180,6 +180,7 @@ class FakeRecvLane final : public RecvLane {
     }
     return true;
   }
+  SliceSink* sink() { return sink_; }
   size_t landed() const { return landed_.size(); }
   SliceNumber released() const { return released_; }  // all below
   Landing WhereWas(SliceNumber n) const { return landed_[n].where; }

@@ -204,6 +204,31 @@ TEST_F(PeerMessagesTest, APayloadBeyondItsReceiveTouchesNothing) {
 }
 
 // The same bytes twice are as many as were asked for.
+// The first completes the receive, whose memory the tenant may take back from then on; the second
+// has its place before that is known here.
+TEST_F(PeerMessagesTest, APayloadThatComesTwiceIsNotWrittenTwice) {
+  ASSERT_TRUE(Add(OpKind::kRecv, 2, 1, /*at=*/100).ok());
+  ASSERT_TRUE(Poll().ok());
+  Arrive(Payload(1, 0), {7, 8});
+  Arrive(Payload(1, 0), {9, 9});
+  EXPECT_THAT(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 102),
+              ElementsAre(7, 8));
+  EXPECT_TRUE(absl::IsDataLoss(Poll()));
+}
+
+TEST_F(PeerMessagesTest, ASliceThatABrokenConnectionBringsOnceMoreTakesItsOwnPlace) {
+  ASSERT_TRUE(Add(OpKind::kRecv, 4, 1, /*at=*/100).ok());
+  ASSERT_TRUE(Poll().ok());
+  Arrive(Payload(1, 0), {1, 2});
+  std::vector<MemRef> pieces;
+  ASSERT_TRUE(receive_.sink()->Place(ToTag(Payload(1, 8)), 8, pieces)) << "its bytes never come";
+  Arrive(Payload(1, 8), {3, 4});
+  ASSERT_TRUE(Poll().ok());
+  EXPECT_EQ(done_.size(), 1u);
+  EXPECT_THAT(std::vector<int32_t>(buffer_.begin() + 100, buffer_.begin() + 104),
+              ElementsAre(1, 2, 3, 4));
+}
+
 TEST_F(PeerMessagesTest, APayloadOutOfOrderCompletesNoReceive) {
   for (const uint64_t lie : {0, 8}) {
     SCOPED_TRACE(lie);

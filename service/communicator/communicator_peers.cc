@@ -1,0 +1,139 @@
+// The part of a Communicator that takes connections and messages of other hosts, and proposals and
+// paces of the controller.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "service/communicator/communicator.h"
+
+namespace mccs {
+
+void Communicator::AcceptMember(std::unique_ptr<Connection> connection) {
+  connection->WakeOnReady(&waker_);
+  Wake();
+  if (formation_.star != nullptr && formation_.star->leads())
+    formation_.star->Accept(std::move(connection));
+}
+
+void Communicator::Propose(const Strategy& strategy) {
+  Wake();
+  if (state_ == State::kForming) formation_.proposal = strategy;
+  if (state_ == State::kActive) change_->Propose(strategy);
+}
+
+void Communicator::SetPace(const Pace& pace) {
+  Wake();
+  if (formation_.lanes != nullptr) {
+    formation_.lanes->SetPace(pace);
+  } else if (!formation_.pace.has_value() || pace.revision >= formation_.pace->revision) {
+    formation_.pace = pace;
+  }
+}
+
+void Communicator::AcceptLane(const Preamble& preamble, std::unique_ptr<Connection> connection) {
+  connection->WakeOnReady(&waker_);
+  Wake();
+  if (formation_.lanes != nullptr) formation_.lanes->Accept(preamble, std::move(connection));
+}
+
+bool Communicator::PollStar() {
+  bool moved = formation_.star->Poll();
+  for (int i = 0; i < kPeerMessagesPerTurn; ++i) {
+    auto message = formation_.star->Receive();
+    if (!message.ok()) {
+      const absl::Status why = absl::UnavailableError(
+          absl::StrCat("host ", formation_.members->HostName(formation_.star->lost()),
+                       " is gone: ", std::string(message.status().message())));
+      const bool farewell = state_ == State::kFailed && HaveLeft(formation_.star->lost());
+      if (!farewell) Fail(why);
+      // Also of one that failed before, by being revoked: splits could still go on.
+      if (formation_.star->leads()) {
+        splits_.RankLeft(why);
+      } else {
+        splits_.Fail(why);
+        revoked_ = false;
+      }
+      return true;
+    }
+    if (!message->has_value()) return moved;
+    Hear(**message);
+    moved = true;
+    // It may have opened or closed many lanes: one of these in a turn.
+    if ((*message)->message.has_strategy_change()) return true;
+  }
+  return moved;
+}
+
+void Communicator::Hear(const StarMessage& heard) {
+  absl::Status status = Take(heard);
+  if (status.ok()) return;
+  status = Rejected(formation_.members->HostName(heard.from), heard.message, status);
+  if (revoked_) splits_.Fail(status);
+  Fail(status);
+}
+
+StarPhase Communicator::phase() const {
+  if (state_ == State::kActive || revoked_) return StarPhase::kActive;
+  if (state_ != State::kForming) return StarPhase::kEnded;
+  return forming_->state() == Forming::State::kLinking ? StarPhase::kLinking : StarPhase::kOpening;
+}
+
+absl::Status Communicator::Take(const StarMessage& heard) {
+  const peer::Message& message = heard.message;
+  MCCS_RETURN_IF_ERROR(CheckTurn(message, heard.from == formation_.star->leader(), phase()));
+  if (message.has_departed()) return TakeDeparture(heard.from, message.departed());
+  if (message.has_failed()) {
+    if (message.failed().in_order() && state_ == State::kFailed) return absl::OkStatus();
+    revoked_ |= message.failed().revoked() && state_ == State::kActive;
+    in_order_ |= message.failed().in_order() && state_ == State::kActive;
+    Fail(StatusFromPeer(message.failed().error_code(), message.failed().text()),
+         /*tell_others=*/false);
+    return absl::OkStatus();
+  }
+  const bool splits =
+      message.has_split_call() || message.has_split_table() || message.has_split_failed();
+  if (splits && (revoked_ || state_ == State::kActive)) return splits_.Hear(heard);
+  if (state_ == State::kForming) {
+    MCCS_RETURN_IF_ERROR(forming_->Hear(heard));
+    if (forming_->state() == Forming::State::kFormed) Activate();
+    return absl::OkStatus();
+  }
+  if (state_ != State::kActive) return absl::OkStatus();  // Sent before its host knew.
+  MCCS_ASSIGN_OR_RETURN(const bool watched, watcher_->Hear(heard, env_.access.clock->Now()));
+  if (watched) return absl::OkStatus();
+  MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->Hear(heard));
+  return ordered ? absl::OkStatus() : change_->Hear(heard).status();
+}
+
+absl::Status Communicator::TakeDeparture(HostIndex from, const peer::Departed& departed) {
+  const Membership& members = *formation_.members;
+  const Rank rank(departed.rank());
+  const bool exists = departed.rank() >= 0 && departed.rank() < members.layout.rank_count();
+  const HostIndex host = exists ? members.layout.HostOf(rank) : members.self;
+  // A member tells of its own ranks, and the leader of everybody's but ours.
+  if (host == members.self || (formation_.star->leads() && host != from)) {
+    return absl::DataLossError(absl::StrCat("host ", members.HostName(from), " says that rank ",
+                                            departed.rank(), " left, which is not its to say"));
+  }
+  if (departures_.Has(rank)) {
+    return absl::DataLossError(absl::StrCat("rank ", departed.rank(), " has left already"));
+  }
+  const uint64_t started = loop_ != nullptr ? loop_->started() : 0;
+  MCCS_RETURN_IF_ERROR(CheckDeparture(departed, members.layout.rank_count(), started));
+  Departure departure = DepartureFrom(departed, members.layout.hosts[members.self.value()]);
+  EndSplitsWithout(rank, departure.why);
+  departures_.Add(std::move(departure));
+  if (!HaveLeft(host)) return absl::OkStatus();
+  // Once all its ranks have left, a host has done its part and may close its links.
+  if (formation_.star->leads()) formation_.star->Excuse(host);
+  if (formation_.lanes != nullptr) formation_.lanes->Excuse(host);
+  return absl::OkStatus();
+}
+
+bool Communicator::HaveLeft(HostIndex host) const {
+  const std::vector<Rank>& ranks = formation_.members->layout.hosts[host.value()];
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank r) { return departures_.Has(r); });
+}
+
+}  // namespace mccs

@@ -1,0 +1,129 @@
+#include "service/communicator/star_turns.h"
+
+#include "absl/strings/str_cat.h"
+#include "service/communicator/peer_link.h"
+
+namespace mccs {
+namespace {
+
+using Body = peer::Message::BodyCase;
+
+// Who may send a message, and to a host in which phase.
+struct Turn {
+  bool leader = false;
+  bool member = false;
+  bool linking = false;
+  bool opening = false;
+  bool active = false;
+};
+
+constexpr Turn kNever{};
+constexpr Turn kFromLeader{.leader = true, .active = true};
+constexpr Turn kFromMember{.member = true, .active = true};
+
+Turn TurnOf(Body body) {
+  switch (body) {
+    case Body::kOpen:
+      return {.leader = true, .linking = true};
+    case Body::kReady:
+      return {.member = true, .opening = true};
+    case Body::kGo:
+      return {.leader = true, .opening = true};
+    case Body::kFailed:
+      return {.leader = true, .member = true, .linking = true, .opening = true, .active = true};
+    case Body::kDeparted:
+      return {.leader = true, .member = true, .active = true};
+    case Body::kAskEntered:
+    case Body::kHeldUp:
+    case Body::kOrderAsked:
+    case Body::kOrderBegins:
+    case Body::kOrderNext:
+    case Body::kSplitTable:
+    case Body::kSplitFailed:
+    case Body::kStrategyChange:
+      return kFromLeader;
+    case Body::kStalled:
+    case Body::kEntered:
+    case Body::kOrderWanted:
+    case Body::kOrderStarted:
+    case Body::kSplitCall:
+    case Body::kStrategyChangeAnswer:
+      return kFromMember;
+    case Body::kJoin:  // of other links: with a rendezvous,
+    case Body::kWaiting:
+    case Body::kRefused:
+    case Body::kRoster:
+    case Body::kHello:  // or the first of this one, which the star takes
+    case Body::BODY_NOT_SET:
+      break;
+  }
+  return kNever;
+}
+
+bool IsIn(const Turn& turn, StarPhase phase) {
+  switch (phase) {
+    case StarPhase::kLinking:
+      return turn.linking;
+    case StarPhase::kOpening:
+      return turn.opening;
+    case StarPhase::kActive:
+      return turn.active;
+    case StarPhase::kEnded:
+      break;
+  }
+  return true;
+}
+
+const char* Name(StarPhase phase) {
+  switch (phase) {
+    case StarPhase::kLinking:
+      return "linking its hosts";
+    case StarPhase::kOpening:
+      return "opening its lanes";
+    case StarPhase::kActive:
+      return "active";
+    case StarPhase::kEnded:
+      break;
+  }
+  return "ended";
+}
+
+// ".hold" of a message with steps.
+template <typename Steps>
+std::string StepOf(const Steps& message) {
+  const auto* const field = Steps::descriptor()->FindFieldByNumber(message.step_case());
+  return field == nullptr ? "" : absl::StrCat(".", std::string(field->name()));
+}
+
+}  // namespace
+
+std::string NameOf(const peer::Message& message) {
+  const auto* const field = peer::Message::descriptor()->FindFieldByNumber(message.body_case());
+  if (field == nullptr) return "empty message";
+  std::string name(field->name());
+  if (message.has_strategy_change()) name += StepOf(message.strategy_change());
+  if (message.has_strategy_change_answer()) name += StepOf(message.strategy_change_answer());
+  return name;
+}
+
+absl::Status CheckTurn(const peer::Message& message, bool from_leader, StarPhase phase) {
+  const Turn turn = TurnOf(message.body_case());
+  if (!(from_leader ? turn.leader : turn.member)) {
+    return absl::DataLossError(from_leader ? "a leader does not send it on this link"
+                                           : "a member does not send it on this link");
+  }
+  if (IsIn(turn, phase)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("out of turn, the communicator is ", Name(phase), " on this host"));
+}
+
+absl::Status Rejected(const std::string& host, const peer::Message& message,
+                      const absl::Status& why) {
+  const bool ours = !absl::IsDataLoss(why) && !absl::IsInvalidArgument(why);
+  if (ours) return why;  // such as no memory for lanes
+  const std::string text = absl::StrCat("message rejected: host ", host, " sent ", NameOf(message),
+                                        ": ", std::string(why.message()));
+  return StatusFromPeer(static_cast<uint32_t>(absl::StatusCode::kDataLoss), text);
+}
+
+}  // namespace mccs

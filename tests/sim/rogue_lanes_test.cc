@@ -1,0 +1,78 @@
+// A tenant that opens lanes of its communicator itself, for places that do not exist, or sends on
+// them what no lane sends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "service/transport/lane_wire.h"
+#include "tests/sim/rogue_attack.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RogueLanes : public RoguePeers {
+ protected:
+  RogueLanes() {
+    EXPECT_TRUE(rogue_.Lead());
+    Reach(Stage::kActive);
+  }
+  void Write(Connection& connection, std::string bytes) {
+    const iovec piece{bytes.data(), bytes.size()};
+    const auto written = connection.Write({&piece, 1});
+    ASSERT_TRUE(written.ok() && *written == bytes.size());
+    ASSERT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); }, kNsPerSec));
+    EXPECT_THAT(rogue_.failure(),
+                ::testing::AllOf(HasSubstr(RoguePeer::kAddress), HasSubstr("channel 0"),
+                                 HasSubstr("broke the lane protocol")));
+  }
+};
+
+TEST_F(RogueLanes, GarbageInPlaceOfASliceEndsTheCommunicator) {
+  Write(rogue_.out(), std::string(64, 'x'));
+}
+
+TEST_F(RogueLanes, ASliceOfAnImpossibleNumberEndsTheCommunicator) {
+  wire::SliceHeader header{};
+  header.magic = wire::kSliceMagic;
+  header.number = std::numeric_limits<uint64_t>::max();
+  Write(rogue_.out(), std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
+}
+
+TEST_F(RogueLanes, AnAcknowledgementOfWhatWasNeverSentEndsTheCommunicator) {
+  ASSERT_NE(rogue_.in(), nullptr);
+  const wire::AckFrame frame{.magic = wire::kResumeMagic,
+                             .slots = RoguePeer::kShape.slots,
+                             .slot_bytes = RoguePeer::kShape.slot_bytes,
+                             .reserved = 0,
+                             .delivered = std::numeric_limits<uint64_t>::max(),
+                             .credit = std::numeric_limits<uint64_t>::max()};
+  Write(*rogue_.in(), std::string(reinterpret_cast<const char*>(&frame), sizeof(frame)));
+}
+
+// The connection ends, and nothing else.
+TEST_F(RogueLanes, ALaneForAPlaceThatDoesNotExistIsClosed) {
+  const std::vector<std::pair<uint64_t, int>> places = {{1, 1},       {1, 31}, {1, 32}, {1, 33},
+                                                        {1, 1 << 30}, {0, 0},  {0, 33}};
+  for (const auto& [epoch, channel] : places) {
+    SCOPED_TRACE(testing::Message() << "epoch " << epoch << " channel " << channel);
+    ASSERT_TRUE(rogue_.OpenLane(epoch, channel));
+    EXPECT_TRUE(rogue_.RunUntil([&] {
+      std::byte byte;
+      const iovec piece{&byte, 1};
+      return rogue_.out().readable() && !rogue_.out().Read({&piece, 1}).ok();
+    })) << "it stays open";
+    EXPECT_EQ(rogue_.failure(), "");
+  }
+  EXPECT_FALSE(rogue_.OpenLane(std::numeric_limits<uint64_t>::max()))
+      << "an epoch that never comes";
+  EXPECT_EQ(rogue_.failure(), "");
+}
+
+}  // namespace
+}  // namespace mccs

@@ -1,0 +1,252 @@
+// A host of a communicator that no daemon of ours serves: a tenant's own program, which holds the
+// communicator's secret and says what a test puts into its mouth. It plays the rendezvous and the
+// leader, or a member.
+//
+// THREAD: the world's.
+#ifndef MCCS_TESTS_SIM_ROGUE_PEER_H_
+#define MCCS_TESTS_SIM_ROGUE_PEER_H_
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "service/communicator/dial.h"
+#include "service/communicator/peer_link.h"
+#include "service/communicator/strategy_proto.h"
+#include "service/transport/peer_listener.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+
+// A communicator of two ranks, one on host 0 of the world and one on the rogue.
+class RoguePeer {
+ public:
+  static constexpr char kAddress[] = "10.0.0.99";
+  static constexpr uint16_t kPort = 7000;
+  static constexpr char kName[] = "rogue";
+  static constexpr LaneShape kShape{.slots = 4, .slot_bytes = 16u << 10};
+
+  RoguePeer(SimWorld& world, SimTenant& victim) : world_(world), victim_(victim) {
+    listener_ = std::make_unique<PeerListener>(
+        std::move(*world_.network().HostNetwork(kAddress).Listen({kAddress, kPort})),
+        [this](const Preamble&) { return std::optional<Secret>(secret_); }, random_, *log_);
+  }
+
+  // The victim is rank 1 and this is the leader, or the other way round; until the links stand.
+  bool Lead() {
+    leads_ = true;
+    id_.magic = wire::kUniqueIdMagic;
+    id_.version = wire::kWireVersion;
+    id_.port = kPort;
+    id_.comm_id = 0x1a;
+    std::strcpy(id_.host, kAddress);
+    rank_ = &victim_.Init(id_, 2, 1);
+    return RunUntil([&] { return star_ != nullptr && Has(&peer::Message::has_hello); });
+  }
+  bool Join() {
+    self_ = HostIndex(1);
+    victim_.AskUniqueId();
+    if (!RunUntil([&] { return victim_.has_unique_id(); })) return false;
+    id_ = victim_.unique_id();
+    std::memcpy(secret_.data(), id_.secret, secret_.size());
+    rank_ = &victim_.Init(id_, 2, 0);
+    meeting_ = OpenLink(ConnectionPurpose::kJoin);
+    if (meeting_ == nullptr) return false;
+    peer::Message join;
+    join.mutable_join()->set_ranks(2);
+    join.mutable_join()->mutable_rank()->set_rank(1);
+    join.mutable_join()->set_tenant(kTenant);
+    join.mutable_join()->set_host(kName);
+    join.mutable_join()->set_endpoint_host(kAddress);
+    join.mutable_join()->set_endpoint_port(kPort);
+    join.mutable_join()->mutable_gpu()->set_uuid("rogue");
+    meeting_->Send(join);
+    if (!RunUntil([&] { return Has(&peer::Message::has_roster); })) return false;
+    for (const peer::Message& message : heard_) {
+      for (int h = 0; message.has_roster() && h < message.roster().hosts_size(); ++h) {
+        if (message.roster().hosts(h).name() == kName) self_ = HostIndex(h);
+      }
+    }
+    star_ = OpenLink(ConnectionPurpose::kMember);
+    return star_ != nullptr;
+  }
+  // From there on as an honest peer does, until the victim has all its lanes; and until it works.
+  bool OpenLanes() {
+    if (leads()) {
+      peer::Message open;
+      ToProto(Ring(1), open.mutable_open()->mutable_strategy());
+      Say(open);
+    } else {
+      peer::Message hello;
+      hello.mutable_hello()->set_host_index(self_.value());
+      Say(hello);
+      if (!RunUntil([&] { return Has(&peer::Message::has_open); })) return false;
+    }
+    if (!OpenLane(1)) return false;
+    return !leads() || RunUntil([&] { return Has(&peer::Message::has_ready); });
+  }
+  bool Start() {
+    peer::Message message;
+    if (leads()) {
+      message.mutable_go();
+    } else {
+      message.mutable_ready();
+    }
+    Say(message);
+    return RunUntil([&] { return rank_->answered; }) &&
+           rank_->status.error == wire::ErrorClass::kNone;
+  }
+
+  // A lane into the victim, of which nothing is sent.
+  bool OpenLane(uint64_t epoch, int channel = 0) {
+    auto lane = Open({.purpose = ConnectionPurpose::kLane,
+                      .comm_id = CommId(id_.comm_id),
+                      .epoch = Epoch(epoch),
+                      .channel = ChannelId(channel),
+                      .from_host = self_,
+                      .to_host = victim_host()});
+    if (lane == nullptr) return false;
+    out_.push_back(std::move(lane));
+    return true;
+  }
+  // The connection of the lane that was opened last; and one that the victim has opened.
+  Connection& out() { return *out_.back(); }
+  Connection* in() { return in_.empty() ? nullptr : in_.back().get(); }
+
+  void Say(const peer::Message& message) {
+    star_->Send(message);
+    RunFor(2 * kNsPerMs);
+  }
+  void RunFor(int64_t ns) {
+    const MonotonicNs until = world_.clock().Now() + ns;
+    while (world_.clock().Now() < until) {
+      Poll();
+      world_.RunFor(100 * kNsPerUs);
+    }
+    Poll();
+  }
+  bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec) {
+    return world_.RunUntil(
+        [&] {
+          Poll();
+          return done();
+        },
+        limit_ns);
+  }
+  void Vanish() {
+    star_.reset();
+    meeting_.reset();
+    out_.clear();
+    in_.clear();
+  }
+
+  bool leads() const { return leads_; }
+  HostIndex self() const { return self_; }
+  HostIndex victim_host() const { return HostIndex(1 - self_.value()); }
+  SimRank& rank() { return *rank_; }
+  // Why the victim's communicator failed; "" as long as it has not.
+  std::string failure() const {
+    if (!rank_->answered) return "";
+    if (rank_->status.error != wire::ErrorClass::kNone) return rank_->status.text;
+    return rank_->failed() ? rank_->failure() : "";
+  }
+  const std::vector<peer::Message>& heard() const { return heard_; }
+  bool Has(bool (peer::Message::*body)() const) const {
+    for (const peer::Message& message : heard_) {
+      if ((message.*body)()) return true;
+    }
+    return false;
+  }
+  Strategy Ring(uint64_t epoch) const {
+    return MakeRingStrategy(Epoch(epoch), {HostIndex(0), HostIndex(1)});
+  }
+
+  static constexpr char kTenant[] = "blue";
+
+ private:
+  void Poll() {
+    for (Peer& peer : listener_->Poll(world_.clock().Now())) {
+      if (peer.preamble.purpose == ConnectionPurpose::kLane) {
+        in_.push_back(std::move(peer.connection));
+        continue;
+      }
+      auto link = std::make_unique<PeerLink>(std::move(peer.connection));
+      if (peer.preamble.purpose == ConnectionPurpose::kMember) {
+        star_ = std::move(link);
+        continue;
+      }
+      peer::Message message;
+      peer::Roster* roster = message.mutable_roster();
+      roster->set_comm_id(id_.comm_id);
+      roster->set_tenant(kTenant);
+      AddHost(*roster, kName, {kAddress, kPort}, 0);
+      AddHost(*roster, "h0", {world_.host(0).address(), kDaemonPort}, 1);
+      link->Send(message);
+      rendezvous_ = std::move(link);
+    }
+    for (PeerLink* link : {star_.get(), meeting_.get(), rendezvous_.get()}) {
+      if (link == nullptr) continue;
+      link->Poll();
+      for (auto message = link->Receive(); message.ok() && message->has_value();
+           message = link->Receive()) {
+        heard_.push_back(std::move(**message));
+      }
+    }
+  }
+  static void AddHost(peer::Roster& roster, const std::string& name, const Endpoint& at, int rank) {
+    peer::HostInfo* host = roster.add_hosts();
+    host->set_name(name);
+    host->set_endpoint_host(at.host);
+    host->set_endpoint_port(at.port);
+    host->add_ranks()->set_rank(rank);
+  }
+  std::unique_ptr<PeerLink> OpenLink(ConnectionPurpose purpose) {
+    auto connection = Open({.purpose = purpose, .comm_id = CommId(id_.comm_id)});
+    return connection == nullptr ? nullptr : std::make_unique<PeerLink>(std::move(connection));
+  }
+  std::unique_ptr<Connection> Open(const Preamble& preamble) {
+    Dial dial({.network = &world_.network().HostNetwork(kAddress),
+               .random = &random_,
+               .clock = &world_.clock()},
+              {.route = {.to = {world_.host(0).address(), kDaemonPort},
+                         .connect = {.source_host = kAddress, .source_port = 0}},
+               .preamble = preamble,
+               .secret = secret_});
+    std::unique_ptr<Connection> open;
+    RunUntil([&] {
+      auto polled = dial.Poll();
+      if (!polled.ok()) return true;
+      open = std::move(*polled);
+      return open != nullptr;
+    });
+    return open;
+  }
+
+  static constexpr uint16_t kDaemonPort = 7400;
+
+  SimWorld& world_;
+  SimTenant& victim_;
+  SeededRandom random_{7};
+  std::unique_ptr<Log> log_ = MakeNullLog();
+  Secret secret_{};
+  wire::UniqueId id_{};
+  bool leads_ = false;
+  HostIndex self_{0};
+  SimRank* rank_ = nullptr;
+  std::unique_ptr<PeerListener> listener_;
+  std::unique_ptr<PeerLink> rendezvous_;  // of this, as the rendezvous
+  std::unique_ptr<PeerLink> meeting_;     // with the rendezvous, as a member
+  std::unique_ptr<PeerLink> star_;        // between leader and member
+  std::vector<std::unique_ptr<Connection>> out_;
+  std::vector<std::unique_ptr<Connection>> in_;
+  std::vector<peer::Message> heard_;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_ROGUE_PEER_H_

@@ -1,0 +1,148 @@
+// Which answers of hosts fit which stage of a change: the test is all hosts.
+#include "service/communicator/change_leader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr HostIndex kFirst{0}, kSecond{1};
+constexpr MonotonicNs kStart = kNsPerSec;
+
+Strategy Ring(uint64_t epoch) {
+  Strategy strategy;
+  strategy.epoch = Epoch(epoch);
+  strategy.channels = {{.ring = {kFirst, kSecond}, .source_ports = {}}};
+  strategy.lanes = {.slots = 4, .slot_bytes = 16u << 10};
+  return strategy;
+}
+// Needs other lanes than Ring.
+Strategy Wide(uint64_t epoch) {
+  Strategy strategy = Ring(epoch);
+  strategy.lanes.slots = 8;
+  return strategy;
+}
+
+enum class Kind { kPrepared, kRefused, kStarted, kDrained, kNothing };
+
+peer::StrategyChangeAnswer Answer(uint64_t epoch, Kind kind, uint64_t number = 0) {
+  peer::StrategyChangeAnswer answer;
+  answer.set_epoch(epoch);
+  if (kind == Kind::kPrepared) answer.set_prepared(true);
+  if (kind == Kind::kRefused) answer.set_refused("no");
+  if (kind == Kind::kStarted) answer.set_started(number);
+  if (kind == Kind::kDrained) answer.set_drained(true);
+  return answer;
+}
+
+class ChangeLeaderTest : public ::testing::Test {
+ protected:
+  std::optional<peer::StrategyChange> Next(MonotonicNs now = kStart) {
+    return leader_.Next(in_force_, now);
+  }
+  absl::Status Say(HostIndex from, uint64_t epoch, Kind kind, uint64_t number = 0) {
+    return leader_.Count(from, Answer(epoch, kind, number), /*here=*/5);
+  }
+  void Begin(const Strategy& strategy) {
+    ASSERT_TRUE(leader_.Propose(strategy, in_force_).ok());
+    ASSERT_TRUE(Next().has_value());
+  }
+  // Both hosts answer, and the next order comes.
+  void Both(uint64_t epoch, Kind kind) {
+    for (const HostIndex host : {kFirst, kSecond}) ASSERT_TRUE(Say(host, epoch, kind, 5).ok());
+    ASSERT_TRUE(Next().has_value());
+  }
+  // Every answer but those of `legal` is an error, of any epoch.
+  void ExpectOnly(std::vector<Kind> legal) {
+    for (const uint64_t epoch :
+         {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, ~uint64_t{0}}) {
+      for (const Kind kind :
+           {Kind::kPrepared, Kind::kRefused, Kind::kStarted, Kind::kDrained, Kind::kNothing}) {
+        if (epoch == 2 && std::ranges::find(legal, kind) != legal.end()) continue;
+        const absl::Status said = Say(kSecond, epoch, kind);
+        EXPECT_TRUE(absl::IsDataLoss(said))
+            << "epoch " << epoch << " kind " << static_cast<int>(kind) << ": " << said;
+      }
+    }
+  }
+
+  const Strategy in_force_ = Ring(1);
+  std::optional<uint64_t> left_;  // by the second host
+  ChangeLeader leader_{
+      {.hosts = 2,
+       .left_after = [this](HostIndex host) { return host == kSecond ? left_ : std::nullopt; },
+       .name_of = [](HostIndex host) { return absl::StrCat("h", host.value()); }}};
+};
+
+TEST_F(ChangeLeaderTest, WithoutAChangeNobodyIsAsked) { ExpectOnly({}); }
+
+TEST_F(ChangeLeaderTest, HostsSayOnceWhetherTheyArePrepared) {
+  Begin(Wide(2));
+  ExpectOnly({Kind::kPrepared, Kind::kRefused});
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  ExpectOnly({Kind::kRefused});
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "its lanes broke";
+  ExpectOnly({});
+}
+
+TEST_F(ChangeLeaderTest, LanesThatMoveDoNotBreakBehindAnAnswer) {
+  Strategy routes = Ring(2);
+  routes.channels[0].source_ports = {7, 8};
+  Begin(routes);
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  ExpectOnly({});
+}
+
+TEST_F(ChangeLeaderTest, HostsSayOnceHowFarTheyHaveCome) {
+  Begin(Wide(2));
+  Both(2, Kind::kPrepared);
+  ExpectOnly({Kind::kStarted, Kind::kRefused});
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "sent before hold came";
+  EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, ~uint64_t{0})));
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kStarted, 9).ok());
+  EXPECT_TRUE(absl::IsDataLoss(Say(kSecond, 2, Kind::kStarted, 9)));
+  EXPECT_TRUE(Say(kFirst, 2, Kind::kStarted, 5).ok());
+  EXPECT_EQ(Next()->commit().after(), 9u);
+}
+
+TEST_F(ChangeLeaderTest, HostsSayOnceThatTheyHaveDrained) {
+  Begin(Wide(2));
+  Both(2, Kind::kPrepared);
+  Both(2, Kind::kStarted);
+  ExpectOnly({Kind::kDrained});
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kDrained).ok());
+  ExpectOnly({});
+}
+
+TEST_F(ChangeLeaderTest, WhatCrossedWithADropIsPassedOver) {
+  Begin(Wide(2));
+  EXPECT_TRUE(Say(kFirst, 2, Kind::kRefused).ok());
+  EXPECT_THAT(Next()->dropped(), HasSubstr("h0"));
+  ExpectOnly({Kind::kPrepared, Kind::kRefused});
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kPrepared).ok());
+  Begin(Wide(3));
+  EXPECT_TRUE(Say(kSecond, 2, Kind::kRefused).ok()) << "also behind the next change's beginning";
+  EXPECT_FALSE(Next().has_value()) << "it is no answer to that one";
+}
+
+TEST_F(ChangeLeaderTest, WhatAHostThatHasLeftSaysDoesNotCount) {
+  Begin(Wide(2));
+  Both(2, Kind::kPrepared);
+  left_ = 6;
+  EXPECT_TRUE(Say(kSecond, 7, Kind::kDrained).ok());
+  EXPECT_TRUE(Say(kFirst, 2, Kind::kStarted, 5).ok());
+  EXPECT_EQ(Next()->commit().after(), 6u);
+}
+
+}  // namespace
+}  // namespace mccs

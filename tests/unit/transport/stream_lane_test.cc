@@ -1,0 +1,151 @@
+// Bytes on a lane's connection that no lane of ours sends: each ends the lane, for good and with an
+// error that names what was wrong.
+#include "service/transport/stream_lane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/communicator/fake_connection.h"
+
+namespace mccs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr LaneShape kShape{.slots = 4, .slot_bytes = 8192};
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
+template <typename Frame>
+std::string Bytes(const Frame& frame) {
+  return std::string(reinterpret_cast<const char*>(&frame), sizeof(frame));
+}
+
+wire::AckFrame Frame(uint32_t magic, uint64_t delivered, uint64_t credit) {
+  return {.magic = magic,
+          .slots = kShape.slots,
+          .slot_bytes = kShape.slot_bytes,
+          .reserved = 0,
+          .delivered = delivered,
+          .credit = credit};
+}
+wire::AckFrame Resume(uint64_t delivered, uint64_t credit) {
+  return Frame(wire::kResumeMagic, delivered, credit);
+}
+wire::AckFrame Ack(uint64_t delivered, uint64_t credit) {
+  return Frame(wire::kAckMagic, delivered, credit);
+}
+wire::SliceHeader Slice(uint64_t number, uint32_t bytes) {
+  wire::SliceHeader header{};
+  header.magic = wire::kSliceMagic;
+  header.number = number;
+  header.bytes = bytes;
+  return header;
+}
+
+struct Lie {
+  const char* name;
+  std::string bytes;
+  const char* error;
+};
+std::string NameOf(const ::testing::TestParamInfo<Lie>& info) { return info.param.name; }
+void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
+
+class LyingReceiver : public ::testing::TestWithParam<Lie> {};
+
+// Two slices are posted, and sent when the first frame allows it.
+TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
+  StreamSendLane lane(kShape);
+  auto wire = std::make_shared<FakeWire>();
+  lane.Attach(std::make_unique<FakeConnection>(wire));
+  const std::vector<std::byte> payload(8192);
+  const ConstMemRef piece{payload.data(), payload.size()};
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
+  wire->to_read = GetParam().bytes;
+  for (int i = 0; i < 4; ++i) lane.Poll();
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
+  EXPECT_THAT(std::string(lane.status().message()),
+              AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
+  EXPECT_LE(lane.acknowledged(), 2u);
+  EXPECT_FALSE(lane.has_room());
+  lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+  EXPECT_FALSE(lane.Post({&piece, 1}, SliceTag{}).ok());
+}
+
+wire::AckFrame WithReserved() {
+  wire::AckFrame frame = Resume(0, 4);
+  frame.reserved = 1;
+  return frame;
+}
+wire::AckFrame WithShape(uint32_t slots, uint32_t slot_bytes) {
+  wire::AckFrame frame = Resume(0, 4);
+  frame.slots = slots;
+  frame.slot_bytes = slot_bytes;
+  return frame;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    StreamLane, LyingReceiver,
+    ::testing::Values(
+        Lie{"Garbage", std::string(64, 'x'), "not a resume frame"},
+        Lie{"AckBeforeResume", Bytes(Ack(0, 4)), "not a resume frame"},
+        Lie{"ResumeTwice", Bytes(Resume(0, 4)) + Bytes(Resume(0, 4)), "not an ack frame"},
+        Lie{"ReservedBytes", Bytes(WithReserved()), "not a resume frame"},
+        Lie{"NoSlots", Bytes(WithShape(0, 8192)), "it has 0 slots"},
+        Lie{"TheMostSlots", Bytes(WithShape(~0u, ~0u)), "it has 4294967295 slots"},
+        Lie{"ResumeOfWhatWasNotSent", Bytes(Resume(1, 5)), "it acknowledges 1 slices"},
+        Lie{"ResumeAtTheLargestNumber", Bytes(Resume(kMost, kMost)), "it acknowledges"},
+        Lie{"AckOfWhatWasNotSent", Bytes(Resume(0, 4)) + Bytes(Ack(3, 7)), "it acknowledges 3"},
+        Lie{"CreditThatGoesBack", Bytes(Resume(0, 3)), "its credit goes from 4 to 3"},
+        Lie{"CreditBeyondTheSlots", Bytes(Resume(0, 5)), "its credit goes from 4 to 5"},
+        Lie{"TheMostCredit", Bytes(Resume(0, kMost)), "its credit goes from 4 to"}),
+    NameOf);
+
+class LyingSender : public ::testing::TestWithParam<Lie> {};
+
+TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
+  const size_t bytes = size_t{kShape.slots} * kShape.slot_bytes;
+  std::vector<std::byte> memory(bytes + 64, std::byte{0x5a});
+  StreamRecvLane lane(kShape, {memory.data(), bytes});
+  auto wire = std::make_shared<FakeWire>();
+  lane.Attach(std::make_unique<FakeConnection>(wire));
+  wire->to_read = GetParam().bytes;
+  for (int i = 0; i < 16; ++i) lane.Poll();
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << lane.status();
+  EXPECT_THAT(std::string(lane.status().message()),
+              AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
+  for (size_t i = bytes; i < memory.size(); ++i) ASSERT_EQ(memory[i], std::byte{0x5a}) << i;
+  lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+}
+
+std::string Slices(uint64_t count) {
+  std::string bytes;
+  for (uint64_t n = 0; n < count; ++n) bytes += Bytes(Slice(n, 8)) + std::string(8, 'x');
+  return bytes;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    StreamLane, LyingSender,
+    ::testing::Values(
+        Lie{"Garbage", std::string(64, 'x'), "not a slice header"},
+        Lie{"AnotherNumber", Bytes(Slice(1, 0)), "slice 1 came where slice 0 was due"},
+        Lie{"TheLargestNumber", Bytes(Slice(kMost, 0)), "came where slice 0 was due"},
+        Lie{"TheSameNumberTwice", Bytes(Slice(0, 0)) + Bytes(Slice(0, 0)),
+            "slice 0 came where slice 1 was due"},
+        Lie{"LongerThanASlot", Bytes(Slice(0, 8193)), "slice 0 has 8193 bytes"},
+        Lie{"TheLongest", Bytes(Slice(0, ~0u)), "slice 0 has 4294967295 bytes"},
+        Lie{"WithoutCredit", Slices(5), "slice 4 came with credit for 4 slices only"},
+        Lie{"GarbageBehindASlice", Slices(1) + std::string(48, 'x'), "not a slice header"}),
+    NameOf);
+
+}  // namespace
+}  // namespace mccs
