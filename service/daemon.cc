@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/host_lookup.h"
 #include "base/status_macros.h"
+#include "service/device/memory_mapper.h"
 #include "service/executor/executor.h"
 
 namespace mccs {
@@ -96,6 +97,7 @@ bool Daemon::Poll(bool woken) {
   moved |= frontend_->Poll();
   moved |= rendezvous_->Poll();
   moved |= DispatchFinished(*parts_.device);
+  moved |= parts_.device->mapper().Poll();
   moved |= communicators_->Poll();
   moved |= PollQuestions();
   return moved;

@@ -30,6 +30,7 @@
 #include "service/daemon.h"
 #include "service/device/cpu_device.h"
 #include "service/device/emulation_importer.h"
+#include "service/device/mapping_threads.h"
 #include "service/engine_loop.h"
 #include "service/frontend/unix_door.h"
 #include "service/machine_parts.h"
@@ -101,8 +102,13 @@ absl::Status Serve(const Config& config, Log& log) {
   SystemRandom random;
   SocketNetwork network(*reactor);
   StreamTransport transport;
+  const auto wake_engine = [fd = wake_fd.get()] {
+    const uint64_t one = 1;
+    [[maybe_unused]] ssize_t ignored = write(fd, &one, sizeof(one));
+  };
   CpuDevice device({.workers = WorkersFor(config), .clock = &clock},
-                   std::make_unique<EmulationImporter>());
+                   std::make_unique<EmulationImporter>(),
+                   std::make_unique<MappingThreads>(wake_engine));
 
   MCCS_ASSIGN_OR_RETURN(HostInventory inventory,
                         DiscoverHost({.name = config.host, .gpu_count = config.gpus}));
@@ -124,12 +130,7 @@ absl::Status Serve(const Config& config, Log& log) {
   if (!config.controller.empty()) {
     agent = std::make_unique<Agent>(AgentOptions{.controller = config.controller,
                                                  .version = MCCS_VERSION,
-                                                 .wake =
-                                                     [fd = wake_fd.get()] {
-                                                       const uint64_t one = 1;
-                                                       [[maybe_unused]] ssize_t ignored =
-                                                           write(fd, &one, sizeof(one));
-                                                     },
+                                                 .wake = wake_engine,
                                                  .prober = std::make_unique<RawProber>(),
                                                  .wall_clock = &wall_clock},
                                     &log);

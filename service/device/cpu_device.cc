@@ -4,13 +4,36 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "service/device/mapped_memory.h"
 #include "service/device/mem_op_kernels.h"
 
 namespace mccs {
 
-CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer)
-    : options_(options), importer_(std::move(importer)), meter_(options.clock) {
+namespace {
+
+// Staging goes in pieces, too: lanes end with their communicator, in a turn of the engine.
+class Staging final : public DeviceMemory {
+ public:
+  Staging(MemoryMapper& mapper, std::unique_ptr<DeviceMemory> memory)
+      : mapper_(mapper), memory_(std::move(memory)) {}
+  ~Staging() override { mapper_.Unmap({}, std::move(memory_), nullptr); }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  std::byte* address() const override { return memory_->address(); }
+  size_t bytes() const override { return memory_->bytes(); }
+
+ private:
+  MemoryMapper& mapper_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+}  // namespace
+
+CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer,
+                     std::unique_ptr<MappingRunner> runner)
+    : options_(options), mapper_(std::move(importer), std::move(runner)), meter_(options.clock) {
   finished_inline_.reserve(options_.max_in_flight);
   if (options_.workers > 0) {
     pool_ = std::make_unique<WorkerPool>(options_.workers, options_.max_in_flight, &meter_);
@@ -19,16 +42,9 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImpo
 
 CpuDevice::~CpuDevice() = default;
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Import(const BufferExport& offer) {
-  return importer_->Import(offer);
-}
-
-absl::StatusOr<std::unique_ptr<DeviceRange>> CpuDevice::Reserve(uint64_t bytes) {
-  return importer_->Reserve(bytes);
-}
-
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CpuDevice::Allocate(size_t bytes) {
-  return MappedMemory::Anonymous(bytes);
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, MappedMemory::Anonymous(bytes));
+  return std::make_unique<Staging>(mapper_, std::move(memory));
 }
 
 void CpuDevice::Discard(std::span<std::byte> bytes) { MappedMemory::Discard(bytes); }

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "service/device/device.h"
+#include "service/device/mapping_runner.h"
 #include "service/device/memory_importer.h"
+#include "service/device/memory_mapper.h"
 #include "service/device/pass_meter.h"
 #include "service/device/worker_pool.h"
 
@@ -33,12 +35,13 @@ struct CpuDeviceOptions {
 // as operations are in flight.
 class CpuDevice final : public Device {
  public:
-  CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer);
+  // `runner` null: tenants' memory is mapped and unmapped where it is asked for.
+  CpuDevice(const CpuDeviceOptions& options, std::unique_ptr<MemoryImporter> importer,
+            std::unique_ptr<MappingRunner> runner = nullptr);
   // REQUIRES: nobody waits for operations in flight; those that have not begun are dropped.
   ~CpuDevice() override;
 
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override;
-  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override;
+  MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
   bool Submit(const MemOp& op, MemToken token) override;
@@ -48,7 +51,7 @@ class CpuDevice final : public Device {
 
  private:
   const CpuDeviceOptions options_;
-  const std::unique_ptr<MemoryImporter> importer_;
+  MemoryMapper mapper_;
   PassMeter meter_;  // outlives the pool
   size_t in_flight_ = 0;
   std::vector<MemToken> finished_inline_;  // not yet returned by Poll()

@@ -1,13 +1,13 @@
 // Where the daemon's work on memory happens: a GPU, or host memory that stands in for one.
 //
 // OWNER: the daemon, one Device for all its tenants. THREAD: the owning engine only; a Device may
-// have threads of its own behind it. Never blocks, except Import and Allocate, which are not on the
-// hot path.
+// have threads of its own behind it. Never blocks.
 #ifndef MCCS_SERVICE_DEVICE_DEVICE_H_
 #define MCCS_SERVICE_DEVICE_DEVICE_H_
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,13 +21,22 @@
 
 namespace mccs {
 
-// A tenant's allocation, mapped into the daemon. Unmapped with the object.
+// Memory that the daemon can work on: a tenant's allocation, which MemoryMapper maps and unmaps, or
+// staging, which goes with the object.
 // REQUIRES at destruction: no MemOp and no lane uses it any more.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   virtual std::byte* address() const = 0;
   virtual size_t bytes() const = 0;
+
+  // The mapper makes the memory ready in pieces, and takes it apart in pieces behind its last use,
+  // each about a millisecond of work. Without these the first uses and the destructor take longer.
+  // THREAD: the mapper's.
+  // True: nothing is left to do.
+  virtual bool PopulateSome() { return true; }
+  // Of these bytes; how many it took out: at least 1.
+  virtual uint64_t GiveBackPart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
 };
 
 struct BufferExport;
@@ -37,8 +46,9 @@ struct BufferExport;
 class DeviceRange : public DeviceMemory {
  public:
   // The first `offer.bytes` bytes of the allocation behind `offer.fd` are at `offset` from now on.
-  // Refuses as Device::Import, and what is not whole pages. REQUIRES: it lies within the range, and
-  // nothing is mapped there.
+  // Refuses as MemoryMapper::Import, and what is not whole pages. REQUIRES: it lies within the
+  // range, and nothing is mapped there. PopulateSome is for what was mapped last.
+  // THREAD: one calls Map and PopulateSome, another one may call Unmap and GiveBackPart.
   virtual absl::Status Map(uint64_t offset, const BufferExport& offer) = 0;
   // Undoes one Map. REQUIRES: as for the end of a DeviceMemory.
   virtual void Unmap(uint64_t offset, uint64_t bytes) = 0;
@@ -47,26 +57,23 @@ class DeviceRange : public DeviceMemory {
 // What a tenant offers: handle or descriptor of one whole allocation.
 struct BufferExport {
   wire::ExportKind kind = wire::ExportKind::kCudaIpc;
-  std::span<const uint8_t, wire::kIpcHandleBytes> handle;
+  std::array<uint8_t, wire::kIpcHandleBytes> handle = {};
   UniqueFd fd;         // kFileDescriptor
   uint64_t bytes = 0;  // as the tenant says; checked against the truth
   pid_t owner = 0;     // the process at the other end of the session, as the kernel says
 };
 
+class MemoryMapper;
+
 class Device {
  public:
   virtual ~Device() = default;
 
-  // Maps a tenant's allocation. Refuses (kInvalidArgument, with the reason) what does not belong to
-  // `owner`, is shorter than `bytes`, or could shrink later.
-  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) = 0;
-
-  // A range of so many bytes, with nothing in it. kInvalidArgument: not whole pages;
-  // kResourceExhausted.
-  virtual absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) = 0;
+  // What brings tenants' memory in and out. LIFETIME: as the device.
+  virtual MemoryMapper& mapper() = 0;
 
   // Staging memory that the lanes can send from and receive into. kResourceExhausted when there is
-  // none.
+  // none. LIFETIME: the device outlives it.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) = 0;
 
   // What lies in `bytes` is of no use any more: the memory behind them is given back, as far as the

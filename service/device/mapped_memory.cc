@@ -22,10 +22,33 @@ absl::Status CannotMap(size_t bytes, const char* what, int error) {
 
 }  // namespace
 
+// Where the kernel refuses: faults, later.
+size_t PopulatePiece(std::span<std::byte> bytes) {
+  const size_t now = std::min(bytes.size(), kPopulatePieceBytes);
+  if (now > 0) madvise(bytes.data(), now, MADV_POPULATE_WRITE);
+  return now;
+}
+
+// The pages of a file stay in the file.
+size_t GiveBackPiece(std::span<std::byte> bytes) {
+  const size_t now = std::min(bytes.size(), kGiveBackPieceBytes);
+  if (now > 0) madvise(bytes.data(), now, MADV_DONTNEED);
+  return now;
+}
+
+bool MappedMemory::PopulateSome() {
+  const size_t all = std::min(bytes_, kPopulateBytes);
+  populated_ += PopulatePiece({address_ + populated_, all - populated_});
+  return populated_ == all;
+}
+
+uint64_t MappedMemory::GiveBackPart(uint64_t offset, uint64_t bytes) {
+  return GiveBackPiece({address_ + offset, bytes});
+}
+
 absl::StatusOr<std::unique_ptr<MappedMemory>> MappedMemory::OfFile(int fd, size_t bytes) {
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) return CannotMap(bytes, "a tenant's memory", errno);
-  madvise(address, std::min(bytes, kPopulateBytes), MADV_POPULATE_WRITE);  // else: faults, later
   return std::unique_ptr<MappedMemory>(new MappedMemory(static_cast<std::byte*>(address), bytes));
 }
 

@@ -66,10 +66,18 @@ absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
     return absl::ResourceExhaustedError(absl::StrCat("cannot map ", FormatBytes(offer.bytes),
                                                      " of a range: ", std::strerror(error)));
   }
-  const size_t now = std::min<size_t>(offer.bytes, kPopulateBytes - populated_);
-  if (now > 0) madvise(place, now, MADV_POPULATE_WRITE);  // else: faults, later
-  populated_ += now;
+  to_populate_ = {place, std::min<size_t>(offer.bytes, kPopulateBytes - populated_)};
+  populated_ += to_populate_.size();
   return absl::OkStatus();
+}
+
+bool MappedRange::PopulateSome() {
+  to_populate_ = to_populate_.subspan(PopulatePiece(to_populate_));
+  return to_populate_.empty();
+}
+
+uint64_t MappedRange::GiveBackPart(uint64_t offset, uint64_t bytes) {
+  return GiveBackPiece({address_ + offset, bytes});
 }
 
 // Where the kernel refuses, the memory stays until the range ends; nobody reaches it.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "absl/status/statusor.h"
 #include "service/device/device.h"
@@ -14,7 +15,7 @@ namespace mccs {
 // LIFETIME: everything in it is unmapped with the object.
 class MappedRange final : public DeviceRange {
  public:
-  // Device::Reserve's contract.
+  // MemoryMapper::Reserve's contract.
   static absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes);
 
   ~MappedRange() override;
@@ -25,6 +26,8 @@ class MappedRange final : public DeviceRange {
   size_t bytes() const override { return bytes_; }
   absl::Status Map(uint64_t offset, const BufferExport& offer) override;
   void Unmap(uint64_t offset, uint64_t bytes) override;
+  bool PopulateSome() override;
+  uint64_t GiveBackPart(uint64_t offset, uint64_t bytes) override;
 
  private:
   MappedRange(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
@@ -32,6 +35,7 @@ class MappedRange final : public DeviceRange {
   std::byte* const address_;
   const size_t bytes_;
   size_t populated_ = 0;  // bytes that have their page-table entries since they were mapped
+  std::span<std::byte> to_populate_;  // of what was mapped last
 };
 
 }  // namespace mccs

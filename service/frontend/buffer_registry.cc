@@ -1,5 +1,6 @@
 #include "service/frontend/buffer_registry.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,40 +8,83 @@
 
 namespace mccs {
 
-absl::StatusOr<BufferId> BufferRegistry::NextId() {
-  if (buffers_.size() >= kMaxBuffersPerProcess) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("this process has ", buffers_.size(),
-                     " buffers with mccsd, which is the limit of a process: "
-                     "communicate from fewer, larger allocations"));
-  }
+absl::Status BufferRegistry::CheckRoom() const {
+  if (buffers_.size() + coming_ < kMaxBuffersPerProcess) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("this process has ", buffers_.size() + coming_,
+                   " buffers with mccsd, which is the limit of a process: "
+                   "communicate from fewer, larger allocations"));
+}
+
+BufferId BufferRegistry::NextId() {
   do {
     ++last_id_;
   } while (last_id_ == 0 || buffers_.contains(BufferId(last_id_)));
   return BufferId(last_id_);
 }
 
-absl::StatusOr<BufferId> BufferRegistry::Register(const BufferExport& offer) {
-  MCCS_ASSIGN_OR_RETURN(const BufferId id, NextId());
-  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(tenant_, account_));
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, device_.Import(offer));
-  MCCS_RETURN_IF_ERROR(share->AddBytes(memory->bytes()));
-  MCCS_RETURN_IF_ERROR(share->AddMemory(memory->bytes()));
+absl::Status BufferRegistry::Register(uint64_t request, BufferExport offer) {
+  MCCS_RETURN_IF_ERROR(CheckRoom());
+  MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(owner_.tenant, account_));
+  ++coming_;
+  pending_.push_back({.request = request,
+                      .mapping = mapper_.Import(owner_, std::move(offer)),
+                      .share = std::move(share)});
+  return absl::OkStatus();
+}
+
+std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
+  std::vector<Mapped> mapped;
+  for (size_t i = std::min(pending_.size(), kLookedAtPerTurn); i > 0; --i) {
+    Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    if (!pending.mapping->ready) {
+      pending_.push_back(std::move(pending));
+      continue;
+    }
+    const bool is_chunk = pending.chunk != nullptr;
+    mapped.push_back({.request = pending.request,
+                      .is_chunk = is_chunk,
+                      .id = is_chunk ? EnterChunk(pending) : Enter(pending)});
+  }
+  return mapped;
+}
+
+absl::StatusOr<BufferId> BufferRegistry::Enter(Pending& pending) {
+  --coming_;
+  MCCS_RETURN_IF_ERROR(pending.mapping->status);
+  std::unique_ptr<DeviceMemory> memory = std::move(pending.mapping->memory);
+  const uint64_t bytes = memory->bytes();
+  absl::Status within = pending.share->AddBytes(bytes);
+  if (within.ok()) within = pending.share->AddMemory(bytes);
+  if (!within.ok()) {
+    mapper_.Unmap(owner_, std::move(memory), std::move(pending.share));
+    return within;
+  }
+  const BufferId id = NextId();
+  Entry& entry = buffers_[id];
+  entry.gone = pending.share;
   // Unmapped first, then given back; a release may still look at the pointer.
-  buffers_[id].whole =
-      BufferHold(memory.release(), [share = std::move(share)](DeviceMemory* mapped) mutable {
-        delete mapped;
-        share.reset();
-      });
+  entry.whole = BufferHold(memory.release(), [share = std::move(pending.share), owner = owner_,
+                                              &mapper = mapper_](DeviceMemory* mapped) mutable {
+    mapper.Unmap(owner, std::unique_ptr<DeviceMemory>(mapped), std::move(share));
+  });
   return id;
 }
 
+absl::StatusOr<BufferId> BufferRegistry::EnterChunk(Pending& pending) {
+  MCCS_RETURN_IF_ERROR(pending.chunk->Arrive(pending.mapping->status));
+  return pending.chunk_of;
+}
+
 absl::StatusOr<BufferId> BufferRegistry::Reserve(uint64_t bytes) {
-  MCCS_ASSIGN_OR_RETURN(const BufferId id, NextId());
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share, quota_.Take(tenant_));
+  MCCS_RETURN_IF_ERROR(CheckRoom());
+  const BufferId id = NextId();
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<BufferShare> share, quota_.Take(owner_.tenant));
   MCCS_RETURN_IF_ERROR(share->AddBytes(bytes));
-  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRange> range, device_.Reserve(bytes));
-  buffers_[id].chunks = std::make_unique<ChunkedBuffer>(std::move(range), std::move(share));
+  MCCS_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRange> range, mapper_.Reserve(bytes));
+  buffers_[id].chunks =
+      std::make_unique<ChunkedBuffer>(mapper_, owner_, std::move(range), std::move(share));
   return id;
 }
 
@@ -51,31 +95,40 @@ absl::StatusOr<ChunkedBuffer*> BufferRegistry::FindChunked(BufferId id) {
       "buffer ", id.value(), it == buffers_.end() ? " is not registered" : " has no chunks"));
 }
 
-absl::Status BufferRegistry::MapChunk(BufferId id, uint64_t offset, const BufferExport& offer) {
+absl::Status BufferRegistry::MapChunk(uint64_t request, BufferId id, uint64_t offset,
+                                      BufferExport offer) {
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   ChunkedBuffer::Shares shares;
   for (auto& share : shares) {
-    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(tenant_, account_));
+    MCCS_ASSIGN_OR_RETURN(share, quota_.Take(owner_.tenant, account_));
   }
   MCCS_RETURN_IF_ERROR(shares.front()->AddMemory(offer.bytes));
-  return buffer->Map(offset, offer, std::move(shares));
+  MCCS_ASSIGN_OR_RETURN(auto chunk, buffer->Map(offset, std::move(offer), std::move(shares)));
+  pending_.push_back(
+      {.request = request, .mapping = chunk->mapping(), .chunk = std::move(chunk), .chunk_of = id});
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::weak_ptr<DeviceMemory>> BufferRegistry::UnmapChunks(BufferId id,
-                                                                        const AddressRange& span) {
+absl::StatusOr<MappingGone> BufferRegistry::UnmapChunks(BufferId id, const AddressRange& span) {
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   return buffer->Unmap(span);
 }
 
-absl::StatusOr<std::weak_ptr<DeviceMemory>> BufferRegistry::Release(BufferId id) {
+absl::StatusOr<MappingGone> BufferRegistry::Release(BufferId id) {
   auto it = buffers_.find(id);
   if (it == buffers_.end()) {
     return absl::InvalidArgumentError(absl::StrCat("buffer ", id.value(), " is not registered"));
   }
-  std::weak_ptr<DeviceMemory> memory =
-      it->second.chunks == nullptr ? it->second.whole : it->second.chunks->Hold();
+  MappingGone gone = it->second.chunks == nullptr ? it->second.gone : it->second.chunks->gone();
   buffers_.erase(it);
-  return memory;
+  return gone;
+}
+
+bool BufferRegistry::ReleaseSome() {
+  TakeMapped();
+  for (size_t i = 0; i < kReleasedPerTurn && !buffers_.empty(); ++i)
+    buffers_.erase(buffers_.begin());
+  return buffers_.empty() && pending_.empty();
 }
 
 uint64_t BufferRegistry::bytes() const {

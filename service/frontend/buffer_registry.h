@@ -1,20 +1,24 @@
 // The allocations that one tenant process has registered: the only memory of its that work may
-// touch.
+// touch. Mapping takes a while, so what was asked for is answered later (TakeMapped).
 //
 // OWNER: the Session. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
 #define MCCS_SERVICE_FRONTEND_BUFFER_REGISTRY_H_
 
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "proto/shim_wire.h"
 #include "service/device/device.h"
+#include "service/device/memory_mapper.h"
 #include "service/frontend/buffer_quota.h"
 #include "service/frontend/chunked_buffer.h"
 
@@ -25,22 +29,41 @@ class BufferRegistry {
   // `account`: of the process; null: it has no quotas. LIFETIME: device and quota outlive the
   // registry.
   BufferRegistry(Device& device, BufferQuota& quota, std::string tenant,
-                 std::shared_ptr<TenantAccount> account = nullptr)
-      : device_(device), quota_(quota), tenant_(std::move(tenant)), account_(std::move(account)) {}
+                 std::shared_ptr<TenantAccount> account = nullptr, pid_t process = 0)
+      : mapper_(device.mapper()),
+        quota_(quota),
+        owner_{std::move(tenant), process},
+        account_(std::move(account)) {}
 
-  // Maps what the tenant offers. kInvalidArgument, kResourceExhausted (of the process, or as
-  // BufferQuota) with the reason.
-  absl::StatusOr<BufferId> Register(const BufferExport& offer);
+  // Begins to map what the tenant offers. An error (kResourceExhausted, of the process or as
+  // BufferQuota): nothing follows.
+  absl::Status Register(uint64_t request, BufferExport offer);
 
   // A buffer of `bytes` bytes that is made of chunks, and has none yet. kInvalidArgument,
   // kResourceExhausted likewise.
   absl::StatusOr<BufferId> Reserve(uint64_t bytes);
-  // As ChunkedBuffer's. kInvalidArgument also for a buffer that is none.
-  absl::Status MapChunk(BufferId id, uint64_t offset, const BufferExport& offer);
-  absl::StatusOr<std::weak_ptr<DeviceMemory>> UnmapChunks(BufferId id, const AddressRange& span);
+  // Begins to map a chunk into the buffer. An error (as ChunkedBuffer's, or kInvalidArgument for a
+  // buffer without chunks): nothing follows.
+  absl::Status MapChunk(uint64_t request, BufferId id, uint64_t offset, BufferExport offer);
+  absl::StatusOr<MappingGone> UnmapChunks(BufferId id, const AddressRange& span);
 
-  // Forgets the buffer. The mapping goes with its last holder; the answer expires when it has gone.
-  absl::StatusOr<std::weak_ptr<DeviceMemory>> Release(BufferId id);
+  // What Register and MapChunk began and what has come to an end since. kInvalidArgument,
+  // kResourceExhausted with the reason. A turn looks at kLookedAtPerTurn at most, at all in turn.
+  struct Mapped {
+    uint64_t request = 0;
+    bool is_chunk = false;
+    absl::StatusOr<BufferId> id;
+  };
+  static constexpr size_t kLookedAtPerTurn = 64;
+  std::vector<Mapped> TakeMapped();
+
+  // Forgets the buffer. The mapping goes after its last holder; the answer expires when it has
+  // gone.
+  absl::StatusOr<MappingGone> Release(BufferId id);
+  // Forgets some buffers, kReleasedPerTurn at most, and takes back what is being mapped as that
+  // comes to an end. True: there is nothing left.
+  static constexpr size_t kReleasedPerTurn = 64;
+  bool ReleaseSome();
 
   // The buffer behind `ref`, if `bytes` bytes from its offset lie within it and are aligned to
   // `alignment`. kInvalidArgument otherwise.
@@ -56,18 +79,32 @@ class BufferRegistry {
   // What an id stands for: one allocation, or chunks.
   struct Entry {
     BufferHold whole = {};
+    MappingGone gone = {};  // of `whole`
     std::unique_ptr<ChunkedBuffer> chunks = {};
   };
+  // What is being mapped: a whole buffer with its share, or a chunk.
+  struct Pending {
+    uint64_t request = 0;
+    std::shared_ptr<PendingMapping> mapping;
+    std::shared_ptr<BufferShare> share = {};
+    std::shared_ptr<ChunkedBuffer::Coming> chunk = {};
+    BufferId chunk_of = BufferId(0);
+  };
+  absl::StatusOr<BufferId> Enter(Pending& pending);
+  absl::StatusOr<BufferId> EnterChunk(Pending& pending);
 
-  absl::StatusOr<BufferId> NextId();
+  absl::Status CheckRoom() const;
+  BufferId NextId();
   absl::StatusOr<ChunkedBuffer*> FindChunked(BufferId id);
 
-  Device& device_;
+  MemoryMapper& mapper_;
   BufferQuota& quota_;
-  const std::string tenant_;
+  const MappingOwner owner_;
   const std::shared_ptr<TenantAccount> account_;
   uint32_t last_id_ = 0;
   absl::flat_hash_map<BufferId, Entry> buffers_;
+  std::deque<Pending> pending_;  // the next to be looked at first
+  size_t coming_ = 0;            // whole buffers among them
 };
 
 }  // namespace mccs

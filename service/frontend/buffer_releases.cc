@@ -20,7 +20,7 @@ absl::Status BufferReleases::Begin(uint64_t request, BufferId id, std::vector<Ri
                       .chunks = std::nullopt,
                       .uses = std::move(uses),
                       .forgotten = false,
-                      .memory = {}});
+                      .mapping = {}});
   return absl::OkStatus();
 }
 
@@ -35,7 +35,7 @@ absl::Status BufferReleases::BeginChunks(uint64_t request, BufferId id, const Ad
                       .chunks = span,
                       .uses = std::move(uses),
                       .forgotten = false,
-                      .memory = {}});
+                      .mapping = {}});
   return absl::OkStatus();
 }
 
@@ -58,13 +58,13 @@ bool BufferReleases::Step(Pending& pending, const std::function<bool(const RingU
   if (!pending.uses.empty()) return false;
   if (!pending.forgotten) {
     // Chunks may have gone with their buffer meanwhile. Nobody else takes anything out.
-    auto memory = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)
-                                 : buffers_.Release(pending.id);
-    if (absl::IsResourceExhausted(memory.status())) return false;  // later
-    if (memory.ok()) pending.memory = *memory;
+    auto gone = pending.chunks ? buffers_.UnmapChunks(pending.id, *pending.chunks)
+                               : buffers_.Release(pending.id);
+    if (absl::IsResourceExhausted(gone.status())) return false;  // later
+    if (gone.ok()) pending.mapping = *gone;
     pending.forgotten = true;
   }
-  return pending.memory.expired();
+  return pending.mapping.expired();
 }
 
 }  // namespace mccs

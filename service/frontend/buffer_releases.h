@@ -56,7 +56,7 @@ class BufferReleases {
     std::optional<AddressRange> chunks;  // else all of the buffer
     std::vector<RingUse> uses;
     bool forgotten;
-    std::weak_ptr<DeviceMemory> memory;  // once it is forgotten
+    MappingGone mapping;  // once it is forgotten
   };
   // Whether it can be answered.
   bool Step(Pending& pending, const std::function<bool(const RingUse&)>& is_over);

@@ -9,6 +9,9 @@
 //
 // An epoch holds the next one, so B goes only after everybody of epoch 1, who may use it, too.
 //
+// Mapping and unmapping take a while. A chunk that is coming takes its place at once and is covered
+// once it is mapped; one that is being unmapped keeps its place until it is gone.
+//
 // OWNER: the BufferRegistry. THREAD: the owning engine only.
 #ifndef MCCS_SERVICE_FRONTEND_CHUNKED_BUFFER_H_
 #define MCCS_SERVICE_FRONTEND_CHUNKED_BUFFER_H_
@@ -17,18 +20,22 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/address_range.h"
 #include "service/device/device.h"
+#include "service/device/memory_mapper.h"
 #include "service/frontend/buffer_quota.h"
 
 namespace mccs {
 
 // Whoever holds one keeps what it resolved mapped.
 using BufferHold = std::shared_ptr<DeviceMemory>;
+// Expires once nothing of what was taken back is mapped any more.
+using MappingGone = std::weak_ptr<void>;
 
 // A span is a range of offsets in it.
 class ChunkedBuffer {
@@ -39,43 +46,58 @@ class ChunkedBuffer {
   // Epochs whose chunks are taken back and held still.
   static constexpr int kMostWaiting = 64;
 
-  ChunkedBuffer(std::unique_ptr<DeviceRange> range, std::unique_ptr<BufferShare> share);
+  // LIFETIME: the mapper outlives the buffer and its holders.
+  ChunkedBuffer(MemoryMapper& mapper, MappingOwner owner, std::unique_ptr<DeviceRange> range,
+                std::unique_ptr<BufferShare> share);
 
-  // kInvalidArgument: outside of the range, over what is mapped, or as DeviceRange::Map.
-  absl::Status Map(uint64_t offset, const BufferExport& offer, Shares shares);
-  // Takes back all chunks that reach into the span; the answer expires when they are unmapped.
-  // kResourceExhausted: kMostWaiting.
-  absl::StatusOr<std::weak_ptr<DeviceMemory>> Unmap(const AddressRange& span);
+  // A chunk that is being mapped. It may outlive the buffer.
+  class Coming;
+  // kInvalidArgument: outside of the range, or over what is mapped.
+  absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport offer, Shares shares);
+  // Takes back all chunks that reach into the span and are not coming. kResourceExhausted:
+  // kMostWaiting.
+  absl::StatusOr<MappingGone> Unmap(const AddressRange& span);
 
   // True when all of the span is mapped, and not taken back.
   bool Covers(const AddressRange& span) const;
   BufferHold Hold() const;
+  // Of all of the buffer, after its end.
+  MappingGone gone() const;
 
  private:
   struct Chunk {
     uint64_t bytes = 0;
+    bool coming = true;
     bool leaving = false;
     Shares shares;
   };
   using Chunks = std::map<uint64_t, Chunk>;  // by offset
-  // What outlives the buffer in the hands of holders.
-  struct Ground {
-    std::unique_ptr<BufferShare> share;
-    Chunks chunks;
-    int epochs = 0;
-    std::unique_ptr<DeviceRange> range;
-  };
+  struct Runs;
+  struct Remains;
+  struct Ground;
   struct Epoch;
 
   static AddressRange RangeOf(const Chunks::value_type& chunk);
   // A chunk that reaches into the span, or the end.
   Chunks::iterator FirstIn(const AddressRange& span);
-  void AddRun(const AddressRange& span);
-  void CutRun(const AddressRange& span);
 
   std::shared_ptr<Ground> ground_;
   std::shared_ptr<Epoch> present_;
-  std::map<uint64_t, uint64_t> runs_;  // from, to: what is covered without a gap
+};
+
+class ChunkedBuffer::Coming {
+ public:
+  Coming(std::shared_ptr<Ground> ground, uint64_t offset, std::shared_ptr<PendingMapping> mapping)
+      : ground_(std::move(ground)), offset_(offset), mapping_(std::move(mapping)) {}
+
+  const std::shared_ptr<PendingMapping>& mapping() const { return mapping_; }
+  // It is mapped, or was refused: then its place is free again. The same status.
+  absl::Status Arrive(const absl::Status& status);
+
+ private:
+  const std::shared_ptr<Ground> ground_;
+  const uint64_t offset_;
+  const std::shared_ptr<PendingMapping> mapping_;
 };
 
 }  // namespace mccs

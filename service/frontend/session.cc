@@ -15,7 +15,6 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
-constexpr size_t kRanksPerTurn = 64;  // looked at while releases are pending
 
 }  // namespace
 
@@ -30,7 +29,7 @@ Session::Session(SessionId id, const SessionEnvironment& environment,
                    : nullptr),
       counters_(CountersOf(environment.counters, account_.get(), channel_->identity().tenant)),
       buffers_(*environment.device, *environment.buffer_quota, channel_->identity().tenant,
-               account_) {}
+               account_, channel_->identity().process) {}
 
 Session::~Session() = default;
 
@@ -44,12 +43,15 @@ bool Session::Poll() {
     moved = true;
   }
   if (state_ == State::kOpen) moved |= PollDirty();
+  moved |= PollMapped();
   moved |= PollReleases();
   moved |= PollClosingWindows();
   moved |= PollRevocations();
   for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
-  if (state_ == State::kClosing && ranks_.empty()) state_ = State::kClosed;
-  return moved;
+  if (state_ != State::kClosing || !ranks_.empty()) return moved;
+  const size_t buffers = buffers_.size();
+  if (buffers_.ReleaseSome()) state_ = State::kClosed;
+  return moved || buffers > 0 || closed();
 }
 
 bool Session::PollMessages() {
@@ -61,7 +63,12 @@ bool Session::PollMessages() {
     }
     if (!*received) return i > 0;
     absl::Status status = Handle(message_, message_.fds);
-    for (UniqueFd& fd : message_.fds) fd.Reset();
+    // The tenant may have closed its own: then the kernel frees the file now.
+    for (UniqueFd& fd : message_.fds) {
+      if (fd.valid()) {
+        env_.device->mapper().Close({identity().tenant, identity().process}, std::move(fd));
+      }
+    }
     if (!status.ok()) {
       Close(status);
       return true;
@@ -84,29 +91,6 @@ bool Session::PollDirty() {
     }
   }
   return moved;
-}
-
-bool Session::PollReleases() {
-  if (releases_.empty()) return false;
-  DropSomeFailedCalls();
-  const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
-    const auto slot = ranks_.find(use.rank);
-    return slot == ranks_.end() || slot->second.endpoint->HasTaken(use.records);
-  });
-  for (uint64_t request : ended) {
-    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
-  }
-  return !ended.empty();
-}
-
-// They may be what a release waits for.
-void Session::DropSomeFailedCalls() {
-  auto slot = ranks_.upper_bound(last_looked_at_);
-  for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
-    if (slot == ranks_.end()) slot = ranks_.begin();
-    slot->second.endpoint->DropFailedCalls();
-    last_looked_at_ = slot->first;
-  }
 }
 
 bool Session::PrepareSleep() {

@@ -1,8 +1,8 @@
 // One tenant process: its socket, its buffers, its ranks. All state of the process hangs off this
 // object; it shares nothing with other sessions.
 //
-//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing ──all ranks let
-//   go──► kClosed
+//   kGreeting ──Hello──► kOpen ──process gone, or it broke the protocol──► kClosing
+//       ──all ranks let go, then all buffers forgotten, some in a turn──► kClosed
 //
 // OWNER: the Frontend. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_SESSION_H_
@@ -100,6 +100,7 @@ class Session {
 
   bool PollMessages();
   bool PollDirty();
+  bool PollMapped();
   bool PollReleases();
   bool PollClosingWindows();
   bool IsWrittenInto(const ClosingWindow& window) const;

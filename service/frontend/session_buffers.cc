@@ -1,4 +1,6 @@
 // What a tenant process says about its memory.
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,20 +11,35 @@ namespace mccs {
 namespace {
 
 constexpr size_t kRecordsPerRelease = 1 << 14;  // looked at for what is taken back
-constexpr uint8_t kNoIpcHandle[wire::kIpcHandleBytes] = {};
+constexpr size_t kRanksPerTurn = 64;            // looked at while releases are pending
 
 }  // namespace
 
 absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd) {
   BufferExport offer{.kind = request.kind,
-                     .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(request.handle),
                      .fd = std::move(fd),
                      .bytes = request.bytes,
                      .owner = identity().process};
-  auto id = buffers_.Register(offer);
-  auto reply = Reply<wire::RegisterReply>(request.header.request, id.status());
-  if (id.ok()) reply.buffer_id = id->value();
-  return Send(reply);
+  std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
+  const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
+  if (begun.ok()) return begun;
+  return Send(Reply<wire::RegisterReply>(request.header.request, begun));
+}
+
+// What was mapped since, or refused.
+bool Session::PollMapped() {
+  if (state_ != State::kOpen) return false;
+  const std::vector<BufferRegistry::Mapped> mapped = buffers_.TakeMapped();
+  for (const BufferRegistry::Mapped& done : mapped) {
+    if (done.is_chunk) {
+      NoteSent(SendDone(done.request, done.id.status()));
+      continue;
+    }
+    auto reply = Reply<wire::RegisterReply>(done.request, done.id.status());
+    if (done.id.ok()) reply.buffer_id = done.id->value();
+    NoteSent(Send(reply));
+  }
+  return !mapped.empty();
 }
 
 absl::Status Session::HandleRelease(const wire::ReleaseBuffer& request) {
@@ -44,6 +61,29 @@ std::vector<RingUse> Session::UsesOf(BufferId id) const {
   return uses;
 }
 
+bool Session::PollReleases() {
+  if (releases_.empty()) return false;
+  DropSomeFailedCalls();
+  const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
+    const auto slot = ranks_.find(use.rank);
+    return slot == ranks_.end() || slot->second.endpoint->HasTaken(use.records);
+  });
+  for (uint64_t request : ended) {
+    if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
+  }
+  return !ended.empty();
+}
+
+// They may be what a release waits for.
+void Session::DropSomeFailedCalls() {
+  auto slot = ranks_.upper_bound(last_looked_at_);
+  for (size_t i = std::min(ranks_.size(), kRanksPerTurn); i > 0; --i, ++slot) {
+    if (slot == ranks_.end()) slot = ranks_.begin();
+    slot->second.endpoint->DropFailedCalls();
+    last_looked_at_ = slot->first;
+  }
+}
+
 absl::Status Session::HandleReserve(const wire::ReserveRange& request) {
   auto id = buffers_.Reserve(request.bytes);
   auto reply = Reply<wire::RegisterReply>(request.header.request, id.status());
@@ -52,13 +92,13 @@ absl::Status Session::HandleReserve(const wire::ReserveRange& request) {
 }
 
 absl::Status Session::HandleMapChunk(const wire::MapChunk& request, UniqueFd fd) {
-  const BufferExport offer{.kind = wire::ExportKind::kFileDescriptor,
-                           .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(kNoIpcHandle),
-                           .fd = std::move(fd),
-                           .bytes = request.bytes,
-                           .owner = identity().process};
-  return SendDone(request.header.request,
-                  buffers_.MapChunk(BufferId(request.buffer_id), request.offset, offer));
+  BufferExport offer{.kind = wire::ExportKind::kFileDescriptor,
+                     .fd = std::move(fd),
+                     .bytes = request.bytes,
+                     .owner = identity().process};
+  const absl::Status begun = buffers_.MapChunk(request.header.request, BufferId(request.buffer_id),
+                                               request.offset, std::move(offer));
+  return begun.ok() ? begun : SendDone(request.header.request, begun);
 }
 
 absl::Status Session::HandleUnmapChunks(const wire::UnmapChunks& request) {

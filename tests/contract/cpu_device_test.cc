@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "service/device/emulation_importer.h"
 #include "service/device/local_importer.h"
+#include "service/device/mapping_threads.h"
 #include "tests/contract/device_contract.h"
 #include "tests/unit/device/emulated_allocation.h"
 
@@ -55,8 +56,10 @@ class LocalWorld final : public HostWorld {
 
 class EmulatedWorld final : public HostWorld {
  public:
-  explicit EmulatedWorld(const CpuDeviceOptions& options) {
-    device_ = std::make_unique<CpuDevice>(options, std::make_unique<EmulationImporter>());
+  explicit EmulatedWorld(const CpuDeviceOptions& options,
+                         std::unique_ptr<MappingRunner> runner = nullptr) {
+    device_ = std::make_unique<CpuDevice>(options, std::make_unique<EmulationImporter>(),
+                                          std::move(runner));
   }
   TenantBuffer AllocateAsTenant(size_t bytes) override {
     memory_ = std::make_unique<testing::EmulatedAllocation>(bytes);
@@ -76,10 +79,16 @@ DeviceWorldMaker Make(const std::string& name, int workers) {
           [workers] { return std::make_unique<World>(CpuDeviceOptions{.workers = workers}); }};
 }
 
+std::unique_ptr<DeviceWorld> MakeWithThreads() {
+  return std::make_unique<EmulatedWorld>(CpuDeviceOptions{.workers = 1},
+                                         std::make_unique<MappingThreads>([] {}));
+}
+
 INSTANTIATE_TEST_SUITE_P(HostMemory, DeviceContract,
                          ::testing::Values(Make<LocalWorld>("Inline", 0),
                                            Make<LocalWorld>("OneWorker", 1),
-                                           Make<EmulatedWorld>("EmulatedThreeWorkers", 3)),
+                                           Make<EmulatedWorld>("EmulatedThreeWorkers", 3),
+                                           DeviceWorldMaker{"MappingThreads", MakeWithThreads}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -12,9 +12,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "service/device/device.h"
+#include "service/device/memory_mapper.h"
 
 namespace mccs {
 
@@ -55,6 +58,20 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
     absl::StatusOr<std::unique_ptr<DeviceMemory>> memory = device().Allocate(bytes);
     EXPECT_TRUE(memory.ok()) << memory.status();
     return *std::move(memory);
+  }
+
+  // Gives the device its turns until `done` holds.
+  void PollMapperUntil(const std::function<bool()>& done) {
+    for (int64_t polls = 0; !done() && polls < kMaxPolls; ++polls) {
+      if (!device().mapper().Poll()) std::this_thread::yield();
+    }
+    ASSERT_TRUE(done());
+  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(BufferExport offer) {
+    const auto pending = device().mapper().Import({"blue", 7}, std::move(offer));
+    PollMapperUntil([&] { return pending->ready; });
+    if (!pending->status.ok()) return pending->status;
+    return std::move(pending->memory);
   }
 
   // Floats that count upwards from `first`, on the device.
@@ -296,7 +313,7 @@ TEST_P(DeviceContract, DiscardedMemoryIsUsedAgainAndWhatLiesBesideItStays) {
 
 TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = device().Import(
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(
       {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_GE((*imported)->bytes(), 8192u);
@@ -316,19 +333,66 @@ TEST_P(DeviceContract, WorksOnATenantsMemoryInPlace) {
 
 TEST_P(DeviceContract, RefusesMemoryThatIsShorterThanOffered) {
   const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
-  const auto imported = device().Import({.handle = buffer.handle,
-                                         .fd = UniqueFd(),
-                                         .bytes = uint64_t{1} << 40,
-                                         .owner = buffer.owner});
+  const auto imported = Import({.handle = buffer.handle,
+                                .fd = UniqueFd(),
+                                .bytes = uint64_t{1} << 40,
+                                .owner = buffer.owner});
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_P(DeviceContract, RefusesAHandleThatMeansNothing) {
   DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
   for (size_t i = 0; i < buffer.handle.size(); ++i) buffer.handle[i] = static_cast<uint8_t>(i);
-  const auto imported = device().Import(
+  const auto imported = Import(
       {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(DeviceContract, ATokenGoesWhenNothingIsMapped) {
+  const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> imported = Import(
+      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  auto token = std::make_shared<int>();
+  const std::weak_ptr<int> gone = token;
+  device().mapper().Unmap({"blue", 7}, *std::move(imported), std::move(token));
+  PollMapperUntil([&] { return gone.expired(); });
+}
+
+TEST_P(DeviceContract, TakesBackAMappingThatNobodyWaitsFor) {
+  const DeviceWorld::TenantBuffer buffer = world_->AllocateAsTenant(8192);
+  device().mapper().Import(
+      {"blue", 7},
+      {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner});
+  // Those of one process take turns in order, so the first is through behind the second.
+  EXPECT_TRUE(
+      Import(
+          {.handle = buffer.handle, .fd = UniqueFd(), .bytes = buffer.bytes, .owner = buffer.owner})
+          .ok());
+}
+
+TEST_P(DeviceContract, ChunksOfARangeComeAndGoThroughTheMapper) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  MemoryMapper& mapper = device().mapper();
+  const std::shared_ptr<DeviceRange> range = *mapper.Reserve(4 * kBytes);
+  for (int i = 0; i < 3; ++i) {
+    const auto pending = mapper.MapInto({"blue", 7}, range, kBytes,
+                                        {.kind = wire::ExportKind::kFileDescriptor,
+                                         .fd = world_->AllocateAsDescriptor(kBytes),
+                                         .bytes = kBytes,
+                                         .owner = 7});
+    PollMapperUntil([&] { return pending->ready; });
+    ASSERT_TRUE(pending->status.ok()) << pending->status;
+    std::byte first{9};
+    world_->Read(std::span(&first, 1), range->address() + kBytes);
+    EXPECT_EQ(first, std::byte{0}) << "memory of its own";
+    first = std::byte{9};
+    world_->Write(range->address() + kBytes, std::span(&first, 1));
+    auto token = std::make_shared<std::shared_ptr<DeviceRange>>(range);
+    const std::weak_ptr<void> gone = token;
+    mapper.UnmapFrom({"blue", 7}, *range, {{kBytes, kBytes}}, std::move(token));
+    PollMapperUntil([&] { return gone.expired(); });
+  }
 }
 
 TEST_P(DeviceContract, DescribesItself) { EXPECT_FALSE(device().Description().empty()); }
@@ -340,18 +404,14 @@ class DeviceRangeContract {
   static constexpr size_t kChunk = size_t{1} << 20;
 
   static BufferExport Offer(UniqueFd fd, uint64_t bytes) {
-    static constexpr uint8_t kNoHandle[wire::kIpcHandleBytes] = {};
-    return {.kind = wire::ExportKind::kFileDescriptor,
-            .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(kNoHandle),
-            .fd = std::move(fd),
-            .bytes = bytes,
-            .owner = 7};
+    return {
+        .kind = wire::ExportKind::kFileDescriptor, .fd = std::move(fd), .bytes = bytes, .owner = 7};
   }
 };
 
 TEST_P(DeviceContract, ChunksOfARangeLieSideBySide) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
-  const auto range = device().Reserve(8 * kChunk);
+  const auto range = device().mapper().Reserve(8 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   EXPECT_EQ((*range)->bytes(), 8 * kChunk);
   for (const uint64_t at : {3, 2}) {
@@ -370,7 +430,7 @@ TEST_P(DeviceContract, ChunksOfARangeLieSideBySide) {
 
 TEST_P(DeviceContract, AChunkThatIsUnmappedMakesPlaceForAnother) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
-  const auto range = device().Reserve(2 * kChunk);
+  const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   for (int i = 0; i < 3; ++i) {
     const absl::Status mapped = (*range)->Map(
@@ -387,8 +447,8 @@ TEST_P(DeviceContract, AChunkThatIsUnmappedMakesPlaceForAnother) {
 
 TEST_P(DeviceContract, ARangeRefusesWhatItCannotHold) {
   constexpr size_t kChunk = DeviceRangeContract::kChunk;
-  EXPECT_FALSE(device().Reserve(0).ok());
-  const auto range = device().Reserve(2 * kChunk);
+  EXPECT_FALSE(device().mapper().Reserve(0).ok());
+  const auto range = device().mapper().Reserve(2 * kChunk);
   ASSERT_TRUE(range.ok()) << range.status();
   const auto refused = [&](uint64_t at, UniqueFd fd, uint64_t bytes) {
     return !(*range)->Map(at, DeviceRangeContract::Offer(std::move(fd), bytes)).ok();

@@ -57,8 +57,14 @@ void SimHost::Start() {
   MCCS_CHECK(!alive());
   auto importer = std::make_unique<LocalImporter>();
   importer_ = importer.get();
-  devices_.push_back(
-      std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0}, std::move(importer)));
+  std::unique_ptr<DelayedMappings> mappings;
+  if (options_.mapping_step_ns > 0) {
+    mappings = std::make_unique<DelayedMappings>(
+        clock_, options_.seed * 1000 + static_cast<uint64_t>(index_), options_.mapping_step_ns);
+  }
+  mappings_ = mappings.get();
+  devices_.push_back(std::make_unique<CpuDevice>(CpuDeviceOptions{.workers = 0},
+                                                 std::move(importer), std::move(mappings)));
   const auto at = static_cast<size_t>(index_);
   const Position position{.pod = "",
                           .rack = at < options_.racks.size() ? options_.racks[at] : "",
@@ -92,7 +98,8 @@ void SimHost::Start() {
 }
 
 MonotonicNs SimHost::NextDeadline() {
-  const MonotonicNs deadline = daemon_->NextDeadline();
+  MonotonicNs deadline = daemon_->NextDeadline();
+  if (mappings_ != nullptr) deadline = std::min(deadline, mappings_->NextStep());
   const bool never = deadline == std::numeric_limits<MonotonicNs>::max();
   return never ? deadline : clock_.OnOther(deadline);
 }

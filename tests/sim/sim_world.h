@@ -21,6 +21,7 @@
 #include "service/device/cpu_device.h"
 #include "service/device/local_importer.h"
 #include "service/transport/stream_lane.h"
+#include "tests/sim/delayed_mappings.h"
 #include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sim_tenant.h"
@@ -52,6 +53,7 @@ struct SimWorldOptions {
   ChoiceParameters algorithms = {};
   SimNetworkOptions network;
   BufferLimits buffers = {};
+  int64_t mapping_step_ns = 0;  // a step of mapping or unmapping takes up to so long
   Markings markings = {};
   std::vector<std::string> racks = {};  // by host; none is said of those beyond
   // By host: what its clock shows more than the world's; nothing for those beyond.
@@ -157,7 +159,8 @@ class SimHost {
   LocalImporter* importer_ = nullptr;  // owned by the device
   // One for each daemon: processes of the earlier ones still hold their importers.
   std::vector<std::unique_ptr<CpuDevice>> devices_;
-  SimDoor* door_ = nullptr;  // owned by daemon_
+  DelayedMappings* mappings_ = nullptr;  // owned by the last device; null: mapping takes no time
+  SimDoor* door_ = nullptr;              // owned by daemon_
   std::unique_ptr<Daemon> daemon_;
 };
 

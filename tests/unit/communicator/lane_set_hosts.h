@@ -35,12 +35,7 @@ inline std::string AddressOf(int host) { return "10.0.0." + std::to_string(host 
 // Host memory that may run out: `left` more allocations.
 class ScarceMemory final : public Device {
  public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& from) override {
-    return real_.Import(from);
-  }
-  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
-    return real_.Reserve(bytes);
-  }
+  MemoryMapper& mapper() override { return real_.mapper(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     if (left == 0) return absl::ResourceExhaustedError("no memory");
     --left;

@@ -24,12 +24,7 @@ constexpr LaneShape kShape{.slots = 2, .slot_bytes = 16u << 10};
 class NarrowDevice final : public Device {
  public:
   explicit NarrowDevice(size_t room) : room_(room), real_({}, std::make_unique<LocalImporter>()) {}
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport& offer) override {
-    return real_.Import(offer);
-  }
-  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t bytes) override {
-    return real_.Reserve(bytes);
-  }
+  MemoryMapper& mapper() override { return real_.mapper(); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override {
     return real_.Allocate(bytes);
   }
@@ -91,6 +86,14 @@ class ExecutorTest : public testing::Test {
     RankMemory memory;
     OperationBinding binding;
   };
+
+  // The device of a test: it outlives the memory of the hosts.
+  template <typename AnyDevice>
+  AnyDevice& Own(std::unique_ptr<AnyDevice> device) {
+    AnyDevice& own = *device;
+    device_ = std::move(device);
+    return own;
+  }
 
   void Connect(Device& device) {
     layout_.hosts = {{Rank(0)}, {Rank(1)}};
@@ -171,11 +174,13 @@ class ExecutorTest : public testing::Test {
   StreamTransport transport_;
   Layout layout_;
   ChannelOrders orders_;
+  std::unique_ptr<Device> device_;
   Host hosts_[2];
 };
 
 TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   for (int operation = 0; operation < 3; ++operation) {
     for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 100'001, 1);  // 25 slots' worth through 2
@@ -185,7 +190,8 @@ TEST_F(ExecutorTest, StagingIsUsedAgainOverManyRounds) {
 }
 
 TEST_F(ExecutorTest, ADirectAllReduceComposesItsSlicesAndTheRingAfterItToo) {
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   for (uint64_t count : {1u, 1000u, 50'001u}) {
     for (Algorithm algorithm : {Algorithm::kDirect, Algorithm::kRing}) {
@@ -197,7 +203,7 @@ TEST_F(ExecutorTest, ADirectAllReduceComposesItsSlicesAndTheRingAfterItToo) {
 }
 
 TEST_F(ExecutorTest, AFullDeviceIsAskedAgain) {
-  NarrowDevice device(1);
+  NarrowDevice& device = Own(std::make_unique<NarrowDevice>(1));
   Connect(device);
   for (int h : {0, 1}) Start(h, OpKind::kAllReduce, 30'000, 1);
   ASSERT_TRUE(Run(device, {0, 1}).ok());
@@ -207,7 +213,8 @@ TEST_F(ExecutorTest, AFullDeviceIsAskedAgain) {
 }
 
 TEST_F(ExecutorTest, SlicesThatComeBeforeTheirOperationWaitInTheirSlots) {
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   Start(0, OpKind::kAllGather, 9000, 1);
   EXPECT_TRUE(absl::IsDeadlineExceeded(Run(device, {0}, 2000)));
@@ -224,7 +231,8 @@ TEST_F(ExecutorTest, SlicesThatComeBeforeTheirOperationWaitInTheirSlots) {
 
 TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
   constexpr uint64_t kCount = 9000;
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   // Element i of block b of rank r's input.
   const auto input = [](int r, uint64_t b, uint64_t i) {
@@ -251,7 +259,8 @@ TEST_F(ExecutorTest, ExchangesDeliverEachBlockToItsRank) {
 }
 
 TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   Start(0, OpKind::kAllReduce, 1000, 1);
   Start(1, OpKind::kAllReduce, 1000, 2);
@@ -267,8 +276,9 @@ TEST_F(ExecutorTest, ASliceOfAnotherCallIsTold) {
 TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
   for (size_t bytes : {0u, 4u, 4000u}) {
     SCOPED_TRACE(testing::Message() << bytes << " bytes");
-    CpuDevice device({}, std::make_unique<LocalImporter>());
     for (Host& host : hosts_) host = Host{};
+    Device& device =
+        Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
     Connect(device);
     Start(0, OpKind::kAllReduce, 1000, 1);
     const std::vector<std::byte> payload(bytes);
@@ -292,7 +302,8 @@ TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
 
 // The lanes' owner hears of it; the executor neither ends nor aborts the daemon.
 TEST_F(ExecutorTest, ALaneThatThePeerBrokeStopsTheRunOnly) {
-  CpuDevice device({}, std::make_unique<LocalImporter>());
+  Device& device =
+      Own(std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::make_unique<LocalImporter>()));
   Connect(device);
   network_.Cut("10.0.0.1", "10.0.0.2");
   auto listener = std::move(*network_.HostNetwork("10.0.0.2").Listen({"10.0.0.2", 7001}));

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "service/device/local_importer.h"
 #include "service/device/mem_op_kernels.h"
+#include "service/device/memory_mapper.h"
 #include "service/executor/channel_runner.h"
 #include "service/executor/lane_directory.h"
 #include "service/transport/lane.h"
@@ -25,12 +27,7 @@ inline constexpr SliceNumber kNoLimit = std::numeric_limits<SliceNumber>::max();
 // Takes operations while it has room, and does each when the test says so.
 class HeldDevice final : public Device {
  public:
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const BufferExport&) override {
-    return absl::UnimplementedError("not asked for here");
-  }
-  absl::StatusOr<std::unique_ptr<DeviceRange>> Reserve(uint64_t) override {
-    return absl::UnimplementedError("not asked for here");
-  }
+  MemoryMapper& mapper() override { return mapper_; }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t) override {
     return absl::UnimplementedError("not asked for here");
   }
@@ -56,6 +53,7 @@ class HeldDevice final : public Device {
   size_t submitted = 0;
 
  private:
+  MemoryMapper mapper_{std::make_unique<LocalImporter>(), nullptr};
   struct Held {
     MemOp op;
     MemToken token;

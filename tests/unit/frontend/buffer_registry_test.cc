@@ -8,6 +8,7 @@
 
 #include "service/device/cpu_device.h"
 #include "service/device/local_importer.h"
+#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace {
@@ -25,8 +26,8 @@ class BufferRegistryTest : public testing::Test {
 
   absl::StatusOr<BufferId> Register(uint64_t bytes, pid_t owner = 7) {
     const LocalImporter::Handle handle = importer_->Register(memory_, 7);
-    return registry_->Register(
-        {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
+    return RegisterNow(*registry_,
+                       {.handle = handle, .fd = UniqueFd(), .bytes = bytes, .owner = owner});
   }
   absl::Status Check(uint32_t id, uint64_t offset, uint64_t bytes, size_t alignment = 1) {
     return registry_->Resolve({.id = id, .reserved = 0, .offset = offset}, bytes, alignment)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/frontend/rank_endpoint_fixture.h"
+#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace {
@@ -103,8 +104,8 @@ TEST_F(BufferReleasesTest, ATurnLooksAtSomeAndTheNextAtTheOthers) {
   std::vector<BufferId> ids;
   for (size_t i = 0; i < kMany; ++i) {
     const LocalImporter::Handle handle = importer_->Register(memory_, 7);
-    const BufferExport offer{.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7};
-    ids.push_back(*buffers_->Register(offer));
+    ids.push_back(
+        *RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7}));
     ASSERT_TRUE(releases_.Begin(i, ids.back(), {{.rank = 0, .records = 1}}).ok());
   }
   const auto poll = [&](bool over) {

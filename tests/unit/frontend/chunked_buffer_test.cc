@@ -11,6 +11,7 @@
 #include "service/device/local_importer.h"
 #include "service/frontend/buffer_registry.h"
 #include "tests/unit/device/emulated_allocation.h"
+#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace {
@@ -31,12 +32,11 @@ class ChunkedBufferTest : public ::testing::Test {
     return MapFile(offset, bytes, memory.TakeFd());
   }
   absl::Status MapFile(uint64_t offset, uint64_t bytes, UniqueFd fd) {
-    return registry_.MapChunk(id_, offset,
-                              {.kind = wire::ExportKind::kFileDescriptor,
-                               .handle = std::span<const uint8_t, wire::kIpcHandleBytes>(kNoHandle),
-                               .fd = std::move(fd),
-                               .bytes = bytes,
-                               .owner = 7});
+    return MapChunkNow(registry_, id_, offset,
+                       {.kind = wire::ExportKind::kFileDescriptor,
+                        .fd = std::move(fd),
+                        .bytes = bytes,
+                        .owner = 7});
   }
   absl::StatusOr<BufferHold> Resolve(uint64_t offset, uint64_t bytes) {
     return registry_.Resolve({.id = id_.value(), .reserved = 0, .offset = offset}, bytes, 1);
@@ -49,7 +49,6 @@ class ChunkedBufferTest : public ::testing::Test {
     return static_cast<char>(hold->address()[offset]);
   }
 
-  static constexpr uint8_t kNoHandle[wire::kIpcHandleBytes] = {};
   CpuDevice device_{{}, std::make_unique<LocalImporter>()};
   BufferQuota quota_{{.buffers_per_tenant = 201, .mapped_bytes_per_tenant = 1 * kGiB}};
   BufferRegistry registry_{device_, quota_, "blue"};

@@ -12,6 +12,7 @@
 #include "service/device/cpu_device.h"
 #include "service/device/local_importer.h"
 #include "service/frontend/rank_endpoint.h"
+#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 
@@ -26,8 +27,9 @@ class RankEndpointTest : public testing::Test {
     const LocalImporter::Handle handle = importer->Register(memory_, 7);
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
     buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
-    buffer_ = buffers_->Register({.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
-                  ->value();
+    buffer_ =
+        RegisterNow(*buffers_, {.handle = handle, .fd = UniqueFd(), .bytes = kBytes, .owner = 7})
+            ->value();
     endpoint_ = MakeEndpoint();
     page_ = std::move(*SharedRegion::Map(endpoint_->TakeRegionFd()));
   }

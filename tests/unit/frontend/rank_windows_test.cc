@@ -11,6 +11,7 @@
 
 #include "service/device/cpu_device.h"
 #include "service/device/local_importer.h"
+#include "tests/unit/frontend/register_now.h"
 
 namespace mccs {
 namespace {
@@ -25,10 +26,9 @@ class RankWindowsTest : public testing::Test {
     const LocalImporter::Handle handle = importer->Register(memory_, 7);
     device_ = std::make_unique<CpuDevice>(CpuDeviceOptions{}, std::move(importer));
     buffers_ = std::make_unique<BufferRegistry>(*device_, quota_, "blue");
-    buffer_ =
-        buffers_
-            ->Register({.handle = handle, .fd = UniqueFd(), .bytes = memory_.size(), .owner = 7})
-            ->value();
+    buffer_ = RegisterNow(*buffers_,
+                          {.handle = handle, .fd = UniqueFd(), .bytes = memory_.size(), .owner = 7})
+                  ->value();
     windows_ = std::make_unique<RankWindows>(Rank(1), *buffers_);
   }
   absl::Status Open(uint64_t number, uint64_t bytes, uint32_t buffer) {

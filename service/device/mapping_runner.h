@@ -1,0 +1,65 @@
+// Where work on tenants' mappings runs: to map, to fill page tables, to unmap, to close memory
+// files. Each takes as long as the memory is large, so the engine starts it and goes on; threads
+// (mapping_threads.h) or the simulator do it in pieces.
+//
+//   Start ──► Step, Step, … kDone ──► TakeFinished ──► Finish
+//   (engine)  (the runner's thread)   (engine)         (engine)
+#ifndef MCCS_SERVICE_DEVICE_MAPPING_RUNNER_H_
+#define MCCS_SERVICE_DEVICE_MAPPING_RUNNER_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace mccs {
+
+// The process for which a job runs. Tenants take turns, and the processes of each.
+struct MappingOwner {
+  std::string tenant = {};
+  pid_t process = 0;
+};
+
+class MappingJob {
+ public:
+  enum class Progress {
+    kMore,  // call again, after the jobs of others
+    kLong,  // the next call may take seconds: call it where no other job waits behind it for long
+    kDone,
+  };
+
+  explicit MappingJob(MappingOwner owner) : owner_(std::move(owner)) {}
+  virtual ~MappingJob() = default;
+  MappingJob(const MappingJob&) = delete;
+  MappingJob& operator=(const MappingJob&) = delete;
+
+  // Does one piece, about a millisecond of work unless the last call returned kLong.
+  // THREAD: the runner's, one at a time. May block.
+  virtual Progress Step() = 0;
+  // Delivers the result. REQUIRES: Step has returned kDone. THREAD: the owning engine.
+  virtual void Finish() = 0;
+
+  const MappingOwner& owner() const { return owner_; }
+
+ private:
+  friend class JobMailbox;
+  const MappingOwner owner_;
+  MappingJob* next_ = nullptr;  // in a JobMailbox
+};
+
+// THREAD: the owning engine. Never blocks. Jobs of one process and lane take their turns in order.
+// At its destruction the jobs that have not finished are destroyed without Finish.
+class MappingRunner {
+ public:
+  enum class Lane { kMap, kUnmap };
+
+  virtual ~MappingRunner() = default;
+  virtual void Start(Lane lane, std::unique_ptr<MappingJob> job) = 0;
+  // A job that has returned kDone; null: none has. Wakes the engine's sleep before there is one.
+  virtual std::unique_ptr<MappingJob> TakeFinished() = 0;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_SERVICE_DEVICE_MAPPING_RUNNER_H_

@@ -1,0 +1,92 @@
+#include "service/device/mapping_threads.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+namespace mccs {
+
+MappingThreads::MappingThreads(std::function<void()> wake)
+    : wake_engine_(std::move(wake)),
+      long_(*this, "mccs-unmap-big", nullptr),
+      map_(*this, "mccs-map", &long_),
+      unmap_(*this, "mccs-unmap", &long_) {}
+
+MappingThreads::~MappingThreads() {
+  map_.Stop();
+  unmap_.Stop();
+  long_.Stop();
+}
+
+void MappingThreads::Start(Lane lane, std::unique_ptr<MappingJob> job) {
+  (lane == Lane::kMap ? map_ : unmap_).Give(std::move(job));
+}
+
+std::unique_ptr<MappingJob> MappingThreads::TakeFinished() {
+  if (taken_.empty()) {
+    if (finished_.empty()) return nullptr;
+    for (std::unique_ptr<MappingJob>& job : finished_.TakeAll()) taken_.push_back(std::move(job));
+  }
+  std::unique_ptr<MappingJob> job = std::move(taken_.front());
+  taken_.pop_front();
+  return job;
+}
+
+// ---- One thread --------------------------------------------------------------------------------
+
+MappingThreads::Worker::Worker(MappingThreads& threads, const char* name, Worker* longer)
+    : threads_(threads), longer_(longer) {
+  // The daemon's signals are for its main thread.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), name);
+}
+
+void MappingThreads::Worker::Give(std::unique_ptr<MappingJob> job) {
+  inbox_.Put(std::move(job));
+  wake_.fetch_add(1);  // pairs with the load in Sleep
+  wake_.notify_one();
+}
+
+void MappingThreads::Worker::Stop() {
+  stop_.store(true);  // pairs with the loads in Run and Sleep
+  wake_.fetch_add(1);
+  wake_.notify_one();
+  thread_.join();
+}
+
+void MappingThreads::Worker::Run() {
+  while (!stop_.load()) {
+    for (std::unique_ptr<MappingJob>& job : inbox_.TakeAll()) queue_.Push(std::move(job));
+    if (std::unique_ptr<MappingJob> job = queue_.Pop()) {
+      Work(std::move(job));
+    } else {
+      Sleep();
+    }
+  }
+}
+
+void MappingThreads::Worker::Work(std::unique_ptr<MappingJob> job) {
+  switch (job->Step()) {
+    case MappingJob::Progress::kMore:
+      return queue_.Return(std::move(job));
+    case MappingJob::Progress::kLong:
+      if (longer_ == nullptr) return queue_.Return(std::move(job));
+      return longer_->Give(std::move(job));
+    case MappingJob::Progress::kDone:
+      threads_.finished_.Put(std::move(job));
+      return threads_.wake_engine_();
+  }
+}
+
+void MappingThreads::Worker::Sleep() {
+  const uint32_t seen = wake_.load();
+  if (inbox_.empty() && !stop_.load()) wake_.wait(seen);
+}
+
+}  // namespace mccs

@@ -1,0 +1,254 @@
+#include "service/device/memory_mapper.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "base/units.h"
+
+namespace mccs {
+namespace {
+
+// The kernel frees this much of a memory file in some 8 ms.
+constexpr uint64_t kLongFromBytes = 64 * kMiB;
+
+using Progress = MappingJob::Progress;
+
+bool IsLarge(int fd) {
+  struct stat file {};
+  return fstat(fd, &file) == 0 && static_cast<uint64_t>(file.st_size) >= kLongFromBytes;
+}
+
+// Opens and maps on the first step, fills page tables on the next ones.
+class MapJob : public MappingJob {
+ public:
+  MapJob(MappingOwner owner, BufferExport offer)
+      : MappingJob(std::move(owner)), offer_(std::move(offer)) {}
+
+  Progress Step() final {
+    if (!mapped_) {
+      mapped_ = true;
+      status_ = Map(offer_);
+      // Of a file that was refused the descriptor may be all that is left.
+      closes_long_ = !status_.ok() && offer_.fd.valid() && IsLarge(offer_.fd.get());
+      if (closes_long_) return Progress::kLong;
+      offer_.fd.Reset();
+      return status_.ok() ? Progress::kMore : Progress::kDone;
+    }
+    if (closes_long_) {
+      offer_.fd.Reset();
+      return Progress::kDone;
+    }
+    return PopulateSome() ? Progress::kDone : Progress::kMore;
+  }
+
+ protected:
+  virtual absl::Status Map(const BufferExport& offer) = 0;
+  virtual bool PopulateSome() = 0;
+  absl::Status status_;
+
+ private:
+  BufferExport offer_;
+  bool mapped_ = false;
+  bool closes_long_ = false;
+};
+
+class ImportJob final : public MapJob {
+ public:
+  ImportJob(MappingOwner owner, BufferExport offer, MemoryMapper& mapper, MemoryImporter& importer,
+            std::shared_ptr<PendingMapping> pending)
+      : MapJob(std::move(owner), std::move(offer)),
+        mapper_(mapper),
+        importer_(importer),
+        pending_(std::move(pending)) {}
+
+  void Finish() override {
+    if (pending_.use_count() == 1 && memory_ != nullptr) {
+      return mapper_.Unmap(owner(), std::move(memory_), nullptr);
+    }
+    pending_->ready = true;
+    pending_->status = status_;
+    pending_->memory = std::move(memory_);
+  }
+
+ private:
+  absl::Status Map(const BufferExport& offer) override {
+    auto memory = importer_.Import(offer);
+    if (memory.ok()) memory_ = std::move(*memory);
+    return memory.status();
+  }
+  bool PopulateSome() override { return memory_->PopulateSome(); }
+
+  MemoryMapper& mapper_;
+  MemoryImporter& importer_;
+  const std::shared_ptr<PendingMapping> pending_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+class MapIntoJob final : public MapJob {
+ public:
+  MapIntoJob(MappingOwner owner, BufferExport offer, std::shared_ptr<DeviceRange> range,
+             uint64_t offset, std::shared_ptr<PendingMapping> pending)
+      : MapJob(std::move(owner), std::move(offer)),
+        range_(std::move(range)),
+        offset_(offset),
+        pending_(std::move(pending)) {}
+
+  void Finish() override {
+    pending_->ready = true;
+    pending_->status = status_;
+  }
+
+ private:
+  absl::Status Map(const BufferExport& offer) override { return range_->Map(offset_, offer); }
+  bool PopulateSome() override { return range_->PopulateSome(); }
+
+  const std::shared_ptr<DeviceRange> range_;
+  const uint64_t offset_;
+  const std::shared_ptr<PendingMapping> pending_;
+};
+
+// Takes pages out in pieces, part by part.
+class PartsJob : public MappingJob {
+ public:
+  PartsJob(MappingOwner owner, MemoryMapper::Parts parts, std::shared_ptr<void> token)
+      : MappingJob(std::move(owner)), parts_(std::move(parts)), token_(std::move(token)) {}
+
+  void Finish() final { token_.reset(); }
+
+ protected:
+  // Whether something is left to take out of `memory`, and took some of it out.
+  bool GiveBackFrom(DeviceMemory& memory) {
+    if (next_ == parts_.size()) return false;
+    const AddressRange& part = parts_[next_];
+    if (done_ < part.bytes) done_ += memory.GiveBackPart(part.base + done_, part.bytes - done_);
+    return done_ < part.bytes;
+  }
+  const AddressRange* part() const { return next_ < parts_.size() ? &parts_[next_] : nullptr; }
+  void NextPart() {
+    ++next_;
+    done_ = 0;
+  }
+
+ private:
+  const MemoryMapper::Parts parts_;
+  std::shared_ptr<void> token_;
+  size_t next_ = 0;
+  uint64_t done_ = 0;  // of the part
+};
+
+// The last step, which may free the file, ends a mapping without pages.
+class UnmapJob final : public PartsJob {
+ public:
+  UnmapJob(MappingOwner owner, std::unique_ptr<DeviceMemory> memory, MemoryMapper::Parts parts,
+           std::shared_ptr<void> token)
+      : PartsJob(std::move(owner), std::move(parts), std::move(token)),
+        memory_(std::move(memory)) {}
+
+  Progress Step() override {
+    if (part() != nullptr) {
+      if (!GiveBackFrom(*memory_)) NextPart();
+      const bool last_is_long = part() == nullptr && memory_->bytes() >= kLongFromBytes;
+      return last_is_long ? Progress::kLong : Progress::kMore;
+    }
+    memory_.reset();
+    return Progress::kDone;
+  }
+
+ private:
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+class UnmapFromJob final : public PartsJob {
+ public:
+  UnmapFromJob(MappingOwner owner, DeviceRange& range, MemoryMapper::Parts parts,
+               std::shared_ptr<void> token)
+      : PartsJob(std::move(owner), std::move(parts), std::move(token)), range_(range) {}
+
+  Progress Step() override {
+    if (part() == nullptr) return Progress::kDone;
+    if (!empty_) {
+      empty_ = !GiveBackFrom(range_);
+      return empty_ && part()->bytes >= kLongFromBytes ? Progress::kLong : Progress::kMore;
+    }
+    range_.Unmap(part()->base, part()->bytes);
+    empty_ = false;
+    NextPart();
+    return part() == nullptr ? Progress::kDone : Progress::kMore;
+  }
+
+ private:
+  DeviceRange& range_;
+  bool empty_ = false;  // the part
+};
+
+class CloseJob final : public MappingJob {
+ public:
+  CloseJob(MappingOwner owner, UniqueFd fd) : MappingJob(std::move(owner)), fd_(std::move(fd)) {}
+
+  Progress Step() override {
+    if (!std::exchange(looked_at_, true) && IsLarge(fd_.get())) return Progress::kLong;
+    fd_.Reset();
+    return Progress::kDone;
+  }
+  void Finish() override {}
+
+ private:
+  UniqueFd fd_;
+  bool looked_at_ = false;
+};
+
+}  // namespace
+
+void MemoryMapper::Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job) {
+  if (runner_ != nullptr) return runner_->Start(lane, std::move(job));
+  while (job->Step() != Progress::kDone) {
+  }
+  job->Finish();
+}
+
+std::shared_ptr<PendingMapping> MemoryMapper::Import(const MappingOwner& owner,
+                                                     BufferExport offer) {
+  auto pending = std::make_shared<PendingMapping>();
+  Start(MappingRunner::Lane::kMap,
+        std::make_unique<ImportJob>(owner, std::move(offer), *this, *importer_, pending));
+  return pending;
+}
+
+std::shared_ptr<PendingMapping> MemoryMapper::MapInto(const MappingOwner& owner,
+                                                      std::shared_ptr<DeviceRange> range,
+                                                      uint64_t offset, BufferExport offer) {
+  auto pending = std::make_shared<PendingMapping>();
+  Start(MappingRunner::Lane::kMap,
+        std::make_unique<MapIntoJob>(owner, std::move(offer), std::move(range), offset, pending));
+  return pending;
+}
+
+void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory,
+                         Parts parts, std::shared_ptr<void> token) {
+  Start(MappingRunner::Lane::kUnmap,
+        std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts), std::move(token)));
+}
+
+void MemoryMapper::UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
+                             std::shared_ptr<void> token) {
+  Start(MappingRunner::Lane::kUnmap,
+        std::make_unique<UnmapFromJob>(owner, range, std::move(parts), std::move(token)));
+}
+
+void MemoryMapper::Close(const MappingOwner& owner, UniqueFd fd) {
+  if (!fd.valid()) return;
+  Start(MappingRunner::Lane::kUnmap, std::make_unique<CloseJob>(owner, std::move(fd)));
+}
+
+bool MemoryMapper::Poll() {
+  if (runner_ == nullptr) return false;
+  for (int i = 0; i < kDeliveredPerTurn; ++i) {
+    const std::unique_ptr<MappingJob> job = runner_->TakeFinished();
+    if (job == nullptr) return i > 0;
+    job->Finish();
+  }
+  return true;
+}
+
+}  // namespace mccs

@@ -1,0 +1,108 @@
+// Memory that takes seconds to map and to unmap: the process that asked waits, and no other one.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/sim/sim_job.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kSeeds = 30;
+constexpr uint64_t kCount = 4'000;
+constexpr int64_t kStepNs = 2 * kNsPerSec;
+// A few buffers come or go within it, whatever the seed.
+constexpr int64_t kLongNs = 200 * kStepNs;
+
+class SlowWorld {
+ public:
+  explicit SlowWorld(uint64_t seed)
+      : world({.seed = seed, .hosts = 2, .network = {}, .mapping_step_ns = kStepNs}),
+        memory(1 << 20) {}
+
+  SimTenant& Process(const std::string& tenant) {
+    SimTenant& process = world.AddTenant(0, tenant);
+    EXPECT_TRUE(world.RunUntil([&] { return process.greeted(); }));
+    return process;
+  }
+  void Register(SimTenant& process) { process.Register(memory.data(), memory.size()); }
+  bool Has(const SimTenant& process) { return process.BufferAt(memory.data()) != 0; }
+  // Buffers that count against the tenant's limits.
+  int64_t Buffers(const std::string& tenant) {
+    return world.host(0).daemon().counters()->Of(tenant)->buffers.value();
+  }
+
+  SimWorld world;
+  std::vector<std::byte> memory;
+};
+
+TEST(SimSlowMapping, CallsGoOnWhileAnotherProcessRegistersAndDies) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SlowWorld slow(seed);
+    SimWorld& world = slow.world;
+    SimJob job(world, {0, 1}, kCount * sizeof(float));
+    ASSERT_TRUE(job.Form());
+    ASSERT_TRUE(world.RunUntil([&] { return job.BuffersAnswered(); }, kLongNs));
+    SimTenant& large = slow.Process("uid 2000");
+    for (int i = 0; i < 20; ++i) slow.Register(large);
+    job.Fill(kCount);
+    for (int call = 0; call < 40; ++call) {
+      if (call == 20) large.Kill();
+      job.PostAll(OpKind::kAllReduce, kCount);
+      ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }, kNsPerSec)) << "call " << call;
+    }
+    EXPECT_EQ(job.Wrong(OpKind::kAllReduce, kCount), 0u);
+    EXPECT_TRUE(world.RunUntil([&] { return slow.Buffers("uid 2000") == 0; }, kLongNs));
+  }
+}
+
+TEST(SimSlowMapping, ASmallRegistrationWaitsForOneStepOfALargeTenant) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SlowWorld slow(seed);
+    SimTenant& large = slow.Process("uid 2000");
+    SimTenant& small = slow.Process("uid 1000");
+    for (int i = 0; i < 1000; ++i) slow.Register(large);
+    slow.world.RunFor(kNsPerMs);
+    slow.Register(small);
+    // Two steps of its own, each behind one of the others'.
+    EXPECT_TRUE(slow.world.RunUntil([&] { return slow.Has(small); }, 5 * kStepNs));
+  }
+}
+
+TEST(SimSlowMapping, AReleaseIsAnsweredOnceNothingIsMapped) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SlowWorld slow(seed);
+    SimTenant& tenant = slow.Process("uid 1000");
+    slow.Register(tenant);
+    ASSERT_TRUE(slow.world.RunUntil([&] { return slow.Has(tenant); }, kLongNs));
+    tenant.TakeBack(slow.memory.data());
+    const auto has_back = [&] { return tenant.HasBack(slow.memory.data()); };
+    EXPECT_TRUE(
+        slow.world.RunUntil([&] { return has_back() || slow.Buffers("uid 1000") == 0; }, kLongNs));
+    EXPECT_EQ(slow.Buffers("uid 1000"), 0) << "answered before";
+    EXPECT_TRUE(slow.world.RunUntil(has_back, kLongNs));
+  }
+}
+
+TEST(SimSlowMapping, ASessionEndsOnceWhatItAskedForIsTakenBack) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SlowWorld slow(seed);
+    SimTenant& tenant = slow.Process("uid 1000");
+    slow.Register(tenant);
+    slow.world.RunFor(kNsPerMs);
+    tenant.Kill();
+    slow.world.RunFor(kNsPerMs);
+    EXPECT_EQ(slow.Buffers("uid 1000"), 1) << "it is being mapped";
+    const auto ended = [&] {
+      return slow.world.host(0).daemon().sessions() == 0 && slow.Buffers("uid 1000") == 0;
+    };
+    EXPECT_TRUE(slow.world.RunUntil(ended, kLongNs));
+  }
+}
+
+}  // namespace
+}  // namespace mccs
