@@ -14,48 +14,81 @@ namespace {
 // Ended communicators whose late peers are told so, instead of being left to wait.
 constexpr size_t kRememberedEnds = 1024;
 
-// Processes that looked a name up may differ in the address that they found
-// (wire::UniqueId::looked_up).
-bool SameId(const wire::UniqueId& a, const wire::UniqueId& b) {
-  return a.comm_id == b.comm_id && a.guessable == b.guessable &&
-         std::memcmp(a.secret, b.secret, sizeof(a.secret)) == 0;
-}
-
 }  // namespace
 
+CommunicatorTable::JoinKey::JoinKey(const wire::UniqueId& unique_id, const std::string& its_tenant)
+    : id(unique_id.comm_id), guessable(unique_id.guessable != 0), tenant(its_tenant) {
+  static_assert(sizeof(unique_id.secret) == sizeof(secret));
+  std::memcpy(secret.data(), unique_id.secret, sizeof(unique_id.secret));
+}
+
 absl::StatusOr<Communicator*> CommunicatorTable::Join(const JoinRequest& request, RankPort* port) {
+  const auto joinable = joinable_.find(JoinKey(request.id, request.tenant));
+  if (joinable != joinable_.end() && joinable->second->communicator.joinable()) {
+    Communicator& communicator = joinable->second->communicator;
+    communicator.AddRank(request, port);
+    return &communicator;
+  }
   const CommId id(request.id.comm_id);
-  for (const auto& entry : entries_) {
-    Communicator& communicator = entry->communicator;
-    if (CommId(communicator.unique_id().comm_id) != id && communicator.id() != id) continue;
-    if (communicator.tenant() != request.tenant) {
-      if (request.id.guessable != 0) continue;
+  const auto known = by_id_.find(id);
+  if (request.id.guessable == 0 && known != by_id_.end()) {
+    const Communicator& oldest = known->second.begin()->second->communicator;
+    if (oldest.tenant() != request.tenant) {
       return absl::PermissionDeniedError(
           absl::StrCat("communicator ", FormatCommId(id), " belongs to another tenant"));
     }
-    if (communicator.joinable() && SameId(communicator.unique_id(), request.id)) {
-      communicator.AddRank(request, port);
-      return &communicator;
-    }
-    if (request.id.guessable == 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the unique id of communicator ", FormatCommId(id),
-                       " has been used already: every communicator needs one of its own"));
-    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the unique id of communicator ", FormatCommId(id),
+                     " has been used already: every communicator needs one of its own"));
   }
   if (request.account != nullptr) MCCS_RETURN_IF_ERROR(request.account->TakeCommunicator());
-  Entry& entry =
-      *entries_.emplace_back(std::make_unique<Entry>(turns_, env_, request, ++last_number_));
+  Entry& entry = Add(request);
   entry.communicator.AddRank(request, port);
   return &entry.communicator;
 }
 
+// ---- Where they are found -----------------------------------------------------------------------
+
+CommunicatorTable::Entry& CommunicatorTable::Add(const JoinRequest& request) {
+  const uint64_t number = ++last_number_;
+  Entry& entry = *entries_.emplace(number, std::make_unique<Entry>(turns_, env_, request, number))
+                      .first->second;
+  joinable_[entry.join_key] = &entry;
+  by_id_[entry.join_key.id][number] = &entry;
+  List(entry);
+  return entry;
+}
+
+void CommunicatorTable::List(Entry& entry) {
+  by_id_[entry.reach.id][entry.number] = &entry;
+  if (!entry.reach.joinable) running_[entry.reach.id][entry.number] = &entry;
+}
+
+void CommunicatorTable::Drop(absl::flat_hash_map<CommId, Entries>& index, CommId id,
+                             const Entry& entry) {
+  const auto found = index.find(id);
+  if (found == index.end()) return;
+  found->second.erase(entry.number);
+  if (found->second.empty()) index.erase(found);
+}
+
+void CommunicatorTable::Unlist(Entry& entry) {
+  Drop(running_, entry.reach.id, entry);
+  if (entry.reach.id != entry.join_key.id) Drop(by_id_, entry.reach.id, entry);
+}
+
+void CommunicatorTable::Relist(Entry& entry, const Communicator::Reach& reach) {
+  Unlist(entry);
+  entry.reach = reach;
+  List(entry);
+  const auto joinable = joinable_.find(entry.join_key);
+  const bool listed = joinable != joinable_.end() && joinable->second == &entry;
+  if (listed && !reach.joinable) joinable_.erase(joinable);
+}
+
 Communicator* CommunicatorTable::FindRunning(CommId id) const {
-  for (const auto& entry : entries_) {
-    Communicator& communicator = entry->communicator;
-    if (communicator.id() == id && !communicator.joinable()) return &communicator;
-  }
-  return nullptr;
+  const auto found = running_.find(id);
+  return found == running_.end() ? nullptr : &found->second.begin()->second->communicator;
 }
 
 absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preamble& preamble) const {
@@ -67,7 +100,7 @@ absl::StatusOr<std::optional<Secret>> CommunicatorTable::SecretFor(const Preambl
                                             " is forming here: its id was used up or forgotten"));
   }
   const Communicator* const communicator = FindRunning(preamble.comm_id);
-  const bool ended = std::find(ended_.begin(), ended_.end(), preamble.comm_id) != ended_.end();
+  const bool ended = times_ended_.contains(preamble.comm_id);
   if (communicator == nullptr && !ended) return std::nullopt;  // The peer got the roster before us.
   if (communicator == nullptr || communicator->state() == Communicator::State::kFailed) {
     return absl::NotFoundError(
@@ -98,18 +131,20 @@ void CommunicatorTable::Accept(Peer peer) {
 bool CommunicatorTable::Poll() {
   bool moved = TakeProposals();
   moved |= TakePaces();
-  bool closed = false;
   std::vector<Seat> seats;
+  std::vector<const Entry*> closed;
   turns_.BeginRound(env_.access.clock->Now());
   while (TurnQueue::Taker* const taker = turns_.Next()) {
     Entry& entry = EntryOf(*taker);
     moved |= GiveTurn(entry, seats);
-    closed |= entry.communicator.state() == Communicator::State::kClosed;
+    if (entry.communicator.state() == Communicator::State::kClosed) closed.push_back(&entry);
   }
   Place(seats);
-  if (closed) Forget();
-  return moved || std::any_of(turns_.due().begin(), turns_.due().end(),
-                              [](const TurnQueue::Taker* taker) { return taker->woken(); });
+  for (const Entry* entry : closed) Close(*entry);
+  for (size_t i = 0; i < kDestroyedPerTurn && !closed_.empty(); ++i) closed_.pop_front();
+  return moved || !closed_.empty() ||
+         std::any_of(turns_.due().begin(), turns_.due().end(),
+                     [](const TurnQueue::Taker* taker) { return taker->woken(); });
 }
 
 bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
@@ -118,8 +153,12 @@ bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
   // The id of a guessable one comes with the roster, and the tenant may have written that.
   if (communicator.id() != entry.reach.id && IsTaken(communicator)) communicator.EndForTakenId();
   const Communicator::Reach reach = communicator.reach();
-  if (reach != std::exchange(entry.reach, reach)) changed_.push_back(reach.id);
+  if (reach != entry.reach) {
+    changed_.push_back(reach.id);
+    Relist(entry, reach);
+  }
   for (Seat& seat : communicator.TakeSeats()) seats.push_back(std::move(seat));
+  if (communicator.state() == Communicator::State::kClosed) return true;
   if (moved) {
     entry.Wake();
     return true;
@@ -133,9 +172,11 @@ bool CommunicatorTable::GiveTurn(Entry& entry, std::vector<Seat>& seats) {
 }
 
 bool CommunicatorTable::IsTaken(const Communicator& communicator) const {
-  return std::ranges::any_of(entries_, [&](const auto& entry) {
-    return &entry->communicator != &communicator && entry->communicator.id() == communicator.id();
-  });
+  const auto known = by_id_.find(communicator.id());
+  return known != by_id_.end() && std::ranges::any_of(known->second, [&](const auto& other) {
+           return &other.second->communicator != &communicator &&
+                  other.second->communicator.id() == communicator.id();
+         });
 }
 
 bool CommunicatorTable::TakeProposals() {
@@ -187,19 +228,30 @@ void CommunicatorTable::Place(const std::vector<Seat>& seats) {
   }
 }
 
-void CommunicatorTable::Forget() {
-  std::erase_if(entries_, [&](const auto& entry) {
-    if (entry->communicator.state() != Communicator::State::kClosed) return false;
-    ended_.push_back(entry->communicator.id());
-    changed_.push_back(entry->communicator.id());
-    return true;
-  });
-  while (ended_.size() > kRememberedEnds) ended_.pop_front();
+void CommunicatorTable::Close(const Entry& closed) {
+  auto node = entries_.extract(closed.number);
+  if (node.empty()) return;
+  Entry& entry = *node.mapped();
+  Unlist(entry);
+  Drop(by_id_, entry.join_key.id, entry);
+  const auto joinable = joinable_.find(entry.join_key);
+  if (joinable != joinable_.end() && joinable->second == &entry) joinable_.erase(joinable);
+  entry.GiveBack();
+  const CommId id = entry.reach.id;
+  ended_.push_back(id);
+  ++times_ended_[id];
+  if (ended_.size() > kRememberedEnds) {
+    const auto oldest = times_ended_.find(ended_.front());
+    if (--oldest->second == 0) times_ended_.erase(oldest);
+    ended_.pop_front();
+  }
+  changed_.push_back(id);
+  closed_.push_back(std::move(node.mapped()));
 }
 
 bool CommunicatorTable::quiescent() const {
   return std::all_of(entries_.begin(), entries_.end(),
-                     [](const auto& entry) { return entry->communicator.quiescent(); });
+                     [](const auto& entry) { return entry.second->communicator.quiescent(); });
 }
 
 Urgency CommunicatorTable::urgency() const {
@@ -220,20 +272,17 @@ MonotonicNs CommunicatorTable::NextDeadline() const {
 
 std::optional<uint64_t> CommunicatorTable::TellNext(uint64_t after,
                                                     state::Communicator* out) const {
-  const auto next =
-      std::upper_bound(entries_.begin(), entries_.end(), after,
-                       [](uint64_t n, const auto& entry) { return n < entry->number; });
+  const auto next = entries_.upper_bound(after);
   if (next == entries_.end()) return std::nullopt;
-  (*next)->communicator.Tell(out);
-  out->set_turns((*next)->turns());
-  return (*next)->number;
+  Entry& entry = *next->second;
+  entry.communicator.Tell(out);
+  out->set_turns(entry.turns());
+  return entry.number;
 }
 
 uint64_t CommunicatorTable::TurnsOf(CommId id) const {
-  for (const auto& entry : entries_) {
-    if (entry->communicator.id() == id) return entry->turns();
-  }
-  return 0;
+  const auto known = by_id_.find(id);
+  return known == by_id_.end() ? 0 : known->second.begin()->second->turns();
 }
 
 }  // namespace mccs

@@ -10,6 +10,7 @@ namespace mccs {
 bool Frontend::Poll() {
   bool moved = AcceptNew();
   for (auto& session : sessions_) moved |= session->Poll();
+  moved |= EndRanks();
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->closed()) return false;
     const auto own = by_tenant_.find(session->identity().tenant);
@@ -17,6 +18,27 @@ bool Frontend::Poll() {
     return true;
   });
   return moved;
+}
+
+bool Frontend::EndRanks() {
+  int ended = 0;
+  const auto end_from = [&](auto from, auto to) {
+    for (auto session = from; session != to && ended < kRanksEndedPerTurn; ++session) {
+      if (!(*session)->EndNextRank()) continue;
+      last_ended_ = (*session)->id().value();
+      ++ended;
+    }
+  };
+  const auto next =
+      std::upper_bound(sessions_.begin(), sessions_.end(), last_ended_,
+                       [](uint64_t id, const auto& session) { return id < session->id().value(); });
+  end_from(next, sessions_.end());
+  // One session alone has all of them, in rounds.
+  for (int before = -1; before != ended && ended < kRanksEndedPerTurn;) {
+    before = ended;
+    end_from(sessions_.begin(), sessions_.end());
+  }
+  return ended > 0;
 }
 
 bool Frontend::AcceptNew() {

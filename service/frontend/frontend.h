@@ -24,6 +24,9 @@ inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Looked at, at one door in one turn: who is inside has turns, too.
 inline constexpr int kNewPerTurn = 16;
 
+// Ranks of processes that have ended, which one turn ends: a process may have thousands.
+inline constexpr int kRanksEndedPerTurn = 2;
+
 // Different troubles at the doors, about as many tenants, that the log is spared repetitions of.
 inline constexpr size_t kMostTroubles = 256;
 
@@ -47,6 +50,8 @@ class Frontend {
   std::optional<uint64_t> TellNext(uint64_t after, state::Session* out) const;
 
  private:
+  // Closing sessions take turns.
+  bool EndRanks();
   bool AcceptNew();
   bool AcceptAt(TenantDoor& door);
   void LetIn(std::unique_ptr<TenantChannel> channel);
@@ -58,6 +63,7 @@ class Frontend {
   absl::flat_hash_map<std::string, size_t> by_tenant_;       // sessions; of tenants that have some
   absl::flat_hash_map<std::string, RepeatedSentence> said_;  // of the doors, by what it says
   uint64_t last_id_ = 0;
+  uint64_t last_ended_ = 0;  // the session that ended a rank last
 };
 
 }  // namespace mccs

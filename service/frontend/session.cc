@@ -15,6 +15,16 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
+// Of those that end a rank, which takes most of a millisecond with all that follows.
+constexpr int kEndsPerTurn = 2;
+
+bool EndsRank(const TenantMessage& message) {
+  wire::MessageHeader header;
+  if (message.size < sizeof(header)) return false;
+  std::memcpy(&header, message.bytes.data(), sizeof(header));
+  return header.kind == wire::MessageKind::kCommDestroy ||
+         header.kind == wire::MessageKind::kCommAbort;
+}
 
 }  // namespace
 
@@ -62,6 +72,7 @@ bool Session::PollMessages() {
       return true;
     }
     if (!*received) return i > 0;
+    if (EndsRank(message_)) i += kMessagesPerTurn / kEndsPerTurn - 1;
     absl::Status status = Handle(message_, message_.fds);
     // The tenant may have closed its own: then the kernel frees the file now.
     for (UniqueFd& fd : message_.fds) {
@@ -424,19 +435,31 @@ void Session::Close(const absl::Status& why) {
                          env_.clock->Now());
   }
   state_ = State::kClosing;
-  const std::string reason =
-      gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
-           : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process,
-                          ": ", message);
-  for (auto& [handle, slot] : ranks_) {
-    slot.init_answered = true;  // nobody is there to hear it
-    slot.poison = true;
-    // A process that lives on shall know why its communicators do not.
-    if (!gone)
-      slot.endpoint->Fail(
-          absl::Status(why.code(), absl::StrCat("mccsd ended this session: ", message)));
-    Leave(handle, reason, Communicator::Leaving::kAtOnce);
+  why_closing_ = why;
+}
+
+bool Session::EndNextRank() {
+  if (state_ != State::kClosing) return false;
+  const auto next = ranks_.lower_bound(next_to_end_);
+  if (next == ranks_.end()) return false;
+  const uint32_t handle = next->first;
+  RankSlot& slot = next->second;
+  next_to_end_ = handle + 1;
+  const bool gone = absl::IsUnavailable(why_closing_);
+  const std::string message(why_closing_.message());
+  slot.init_answered = true;  // nobody is there to hear it
+  slot.poison = true;
+  // A process that lives on shall know why its communicators do not.
+  if (!gone) {
+    slot.endpoint->Fail(
+        absl::Status(why_closing_.code(), absl::StrCat("mccsd ended this session: ", message)));
   }
+  Leave(handle,
+        gone ? absl::StrCat("is gone: its process ", identity().process, " has ended")
+             : absl::StrCat("is gone: mccsd ended the session of its process ", identity().process,
+                            ": ", message),
+        Communicator::Leaving::kAtOnce);
+  return true;
 }
 
 }  // namespace mccs

@@ -63,6 +63,10 @@ class Session {
   bool PrepareSleep();
   void EndSleep();
 
+  // Once it closes: ends one of its ranks. False: there is none left to end. Each takes most of a
+  // millisecond in all that follows, so the Frontend lets few of them end in a turn.
+  bool EndNextRank();
+
   bool closed() const { return state_ == State::kClosed; }
   SessionId id() const { return id_; }
   // All that it knows, for an operator.
@@ -185,6 +189,9 @@ class Session {
   uint32_t dirty_words_ = 0;     // words of the dirty bitmap that handles in use reach
   TenantMessage message_;
   absl::Status broken_;  // an answer could not be sent
+  // From kClosing on.
+  absl::Status why_closing_;
+  uint32_t next_to_end_ = 0;  // CommHandle
 };
 
 }  // namespace mccs

@@ -46,6 +46,7 @@ absl::Status Session::HandleSplit(const wire::CommSplit& request) {
 
 absl::Status Session::TakeSeat(uint64_t request, const JoinRequest& join) {
   std::erase_if(seats_, [&](const PendingSeat& seat) { return seat.request == request; });
+  if (state_ != State::kOpen) return absl::UnavailableError("its process has ended");
   absl::Status status = Admit(join, request);
   if (!status.ok()) NoteSent(Send(Reply<wire::CommInitReply>(request, status)));
   return status;

@@ -276,5 +276,36 @@ TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
   EXPECT_TRUE(world.host(0).log().Contains("strategy the test"));
 }
 
+// A tenant shall not choose how long a turn takes: with its end, or by many calls at once.
+void ExpectFewEndInATurn(Daemon& daemon) {
+  constexpr size_t kMostInATurn = 4;
+  constexpr int kTurns = 1000;
+  size_t left = daemon.communicators();
+  for (int turn = 0; left > 0; ++turn) {
+    ASSERT_LT(turn, kTurns) << left << " are left";
+    daemon.Poll();
+    EXPECT_LE(left - daemon.communicators(), kMostInATurn) << "turn " << turn;
+    left = daemon.communicators();
+  }
+}
+
+TEST(SimIdleCommunicators, ThoseOfAProcessThatDiesEndOverManyTurns) {
+  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  Crowd crowd(world, {0});
+  ASSERT_TRUE(crowd.Form(kMany));
+  crowd.parent().tenant(0).Kill();
+  ExpectFewEndInATurn(world.host(0).daemon());
+}
+
+TEST(SimIdleCommunicators, ThoseThatAreDestroyedTogetherEndOverManyTurns) {
+  SimWorld world({.seed = 1, .hosts = 1, .network = {}});
+  Crowd crowd(world, {0});
+  ASSERT_TRUE(crowd.Form(kMany));
+  SimTenant& tenant = crowd.parent().tenant(0);
+  for (SimJob& job : crowd.jobs()) tenant.Destroy(job.rank(0));
+  tenant.Destroy(crowd.parent().rank(0));
+  ExpectFewEndInATurn(world.host(0).daemon());
+}
+
 }  // namespace
 }  // namespace mccs
