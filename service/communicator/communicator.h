@@ -102,8 +102,7 @@ class Communicator {
   std::vector<Seat> TakeSeats() { return splits_.TakeSeats(); }
 
   // The rank behind `port` will post nothing for a while, or goes on. When all ranks of this host
-  // have said so and their work is done, the lanes' memory is given back, before this returns if
-  // possible.
+  // have said so and their work is done, the lanes' memory is given back, some of it in each turn.
   void Suspend(RankPort* port, bool suspended);
 
   // What the controller would like. Only the leader's host acts on it.
@@ -230,6 +229,7 @@ class Communicator {
   std::vector<LocalRank> leaving_;  // has left, not let go yet
   std::vector<RankPort*> suspended_;
   bool gives_back_ = false;  // the lanes' memory, as soon as nothing is going on
+  CommunicatorLanes::GiveBackPlace give_back_next_;
   Formation formation_;
   std::unique_ptr<Forming> forming_;      // in kForming
   std::optional<DecidedOrder> order_;     // from kActive on

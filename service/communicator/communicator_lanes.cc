@@ -153,10 +153,12 @@ void CommunicatorLanes::Excuse(HostIndex host) {
   }
 }
 
-bool CommunicatorLanes::GiveBackMemory() {
-  if (next_ != nullptr || old_ != nullptr) return false;
-  const bool messages = messages_->GiveBackMemory();
-  return current_->GiveBackMemory() && messages;
+LaneSet::GivenBack CommunicatorLanes::GiveBackMemory(GiveBackPlace* next) {
+  if (next_ != nullptr || old_ != nullptr) return LaneSet::GivenBack::kNone;
+  const LaneSet::GivenBack messages = messages_->GiveBackMemory(&next->messages);
+  if (messages == LaneSet::GivenBack::kSome) return messages;
+  const LaneSet::GivenBack current = current_->GiveBackMemory(&next->current);
+  return messages == LaneSet::GivenBack::kAll ? current : messages;
 }
 
 MonotonicNs CommunicatorLanes::NextDeadline() const {

@@ -80,7 +80,12 @@ class CommunicatorLanes {
   // As LaneSet's, for all that are in use.
   bool drained() const;
   void Excuse(HostIndex host);
-  bool GiveBackMemory();
+  // Where the next call goes on, of all that are in use; empty at first.
+  struct GiveBackPlace {
+    size_t messages = 0;
+    size_t current = 0;
+  };
+  LaneSet::GivenBack GiveBackMemory(GiveBackPlace* next);
   MonotonicNs NextDeadline() const;
   std::vector<CommunicatorStats::Lane> Stats() const;
   // Of the lanes for collectives in use, together, at the most; 0: not known.

@@ -9,6 +9,7 @@ void Communicator::Suspend(RankPort* port, bool suspended) {
   Wake();
   std::erase(suspended_, port);
   if (suspended) suspended_.push_back(port);
+  give_back_next_ = {};
   // Each time anew: a rank that leaves (of which nothing is left here) may have been the last.
   gives_back_ =
       !suspended_.empty() && std::all_of(locals_.begin(), locals_.end(), [&](const LocalRank& l) {
@@ -26,7 +27,9 @@ void Communicator::GiveBackMemory() {
     const auto front = local.port->Front();
     if (!front.ok() || *front != nullptr || local.port->HasMessages()) return;
   }
-  gives_back_ = !formation_.lanes->GiveBackMemory();
+  const LaneSet::GivenBack given = formation_.lanes->GiveBackMemory(&give_back_next_);
+  gives_back_ = given != LaneSet::GivenBack::kAll;
+  if (given == LaneSet::GivenBack::kSome) Wake();
 }
 
 }  // namespace mccs

@@ -202,20 +202,34 @@ std::optional<OperationSignature> LaneSet::CallBeside(const OperationSignature& 
   return std::nullopt;
 }
 
-bool LaneSet::GiveBackMemory() {
+LaneSet::GivenBack LaneSet::GiveBackMemory(size_t* next) {
   for (const auto& lane : outgoing_) {
     const bool composed = staging_.contains({lane->channel(), lane->peer()});
-    if (composed && lane->lane().source_free() != lane->lane().next()) return false;
+    if (composed && lane->lane().source_free() != lane->lane().next()) return GivenBack::kNone;
   }
-  for (const auto& lane : incoming_) {
-    for (const MemRef& slot : lane->lane().UnusedSlots()) {
-      options_.device->Discard({slot.data, slot.bytes});
-    }
+  size_t given_back = 0;
+  for (; *next < incoming_.size() + outgoing_.size(); ++*next) {
+    if (given_back >= kGivenBackPerCall) return GivenBack::kSome;
+    given_back += *next < incoming_.size() ? GiveBackSlots(incoming_[*next]->lane())
+                                           : GiveBackStaging(*outgoing_[*next - incoming_.size()]);
   }
-  for (const auto& [key, staging] : staging_) {
-    options_.device->Discard({staging->address(), staging->bytes()});
+  return GivenBack::kAll;
+}
+
+size_t LaneSet::GiveBackSlots(RecvLane& lane) {
+  size_t bytes = 0;
+  for (const MemRef& slot : lane.UnusedSlots()) {
+    options_.device->Discard({slot.data, slot.bytes});
+    bytes += slot.bytes;
   }
-  return true;
+  return bytes;
+}
+
+size_t LaneSet::GiveBackStaging(const OutgoingLane& lane) {
+  const auto staging = staging_.find({lane.channel(), lane.peer()});
+  if (staging == staging_.end()) return 0;
+  options_.device->Discard({staging->second->address(), staging->second->bytes()});
+  return staging->second->bytes();
 }
 
 // The peer may open a lane before we know that we shall need it.

@@ -27,6 +27,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/units.h"
 #include "service/communicator/controller_link.h"
 #include "service/communicator/dial.h"
 #include "service/communicator/lane_meter.h"
@@ -102,9 +103,15 @@ class LaneSet final : public LaneDirectory {
   bool held() const;
 
   // Gives the device the memory of the lanes back in which nothing lies; lanes that are used later
-  // take it again. False, and nothing is done: slices that were composed here are on their way yet.
-  // REQUIRES: no operation runs.
-  bool GiveBackMemory();
+  // take it again. It takes 0.04 ms per MiB, so one call does a part: `*next`, 0 at first, is where
+  // the next one goes on. REQUIRES: no operation runs.
+  enum class GivenBack {
+    kAll,
+    kSome,  // call again
+    kNone,  // slices that were composed here are on their way yet
+  };
+  static constexpr size_t kGivenBackPerCall = 16 * kMiB;  // and the rest of a lane
+  GivenBack GiveBackMemory(size_t* next);
 
   // An authenticated stream that a peer opened for one of our lanes. Refused (closed) when it names
   // none that may be.
@@ -146,6 +153,9 @@ class LaneSet final : public LaneDirectory {
   OutgoingLane& Open(ChannelId channel, HostIndex peer, FirstDial first);
   absl::StatusOr<IncomingLane*> FindOrMakeIncoming(ChannelId channel, HostIndex peer);
   absl::Status TakeMemory(uint64_t bytes);
+  // How many bytes they gave back.
+  size_t GiveBackSlots(RecvLane& lane);
+  size_t GiveBackStaging(const OutgoingLane& lane);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateSlots();
   size_t LaneBytes() const;
 

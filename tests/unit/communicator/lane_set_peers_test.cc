@@ -68,7 +68,8 @@ TEST_F(LaneSetPeersTest, TakesNothingForLanesThatNobodyUses) {
 TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
   OpenAll();
   constexpr size_t kLaneBytes = size_t{kShape.slots} * kShape.slot_bytes;
-  EXPECT_TRUE(lanes(1).GiveBackMemory());
+  size_t next = 0;
+  EXPECT_EQ(lanes(1).GiveBackMemory(&next), LaneSet::GivenBack::kAll);
   EXPECT_EQ(device_.discarded, kChannels * kLaneBytes) << "the slots of its rings";
   const auto staging = lanes(0).StagingTo(kFirst, HostIndex(1));
   ASSERT_TRUE(staging.ok());
@@ -77,12 +78,16 @@ TEST_F(LaneSetPeersTest, GivesBackAllThatHoldsNothing) {
   SendLane& lane = *lanes(0).SendTo(kFirst, HostIndex(1));
   ASSERT_TRUE(lane.Post({&piece, 1}, SliceTag{}).ok());
   device_.discarded = 0;
-  EXPECT_FALSE(lanes(0).GiveBackMemory()) << "a slice is on its way";
+  next = 0;
+  EXPECT_EQ(lanes(0).GiveBackMemory(&next), LaneSet::GivenBack::kNone) << "a slice is on its way";
   EXPECT_EQ(device_.discarded, 0u);
   RecvLane& end = From(1, kFirst, 0);
   ASSERT_TRUE(Run([&] { return lane.source_free() == 1; }));
   device_.discarded = 0;
-  for (int h : {0, 1}) EXPECT_TRUE(lanes(h).GiveBackMemory());
+  for (int h : {0, 1}) {
+    next = 0;
+    EXPECT_EQ(lanes(h).GiveBackMemory(&next), LaneSet::GivenBack::kAll);
+  }
   EXPECT_EQ(device_.discarded, (2 * kChannels + 1) * kLaneBytes - kShape.slot_bytes)
       << "all but the slot with the slice";
   EXPECT_EQ(Take(end, 0), 7);
