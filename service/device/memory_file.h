@@ -22,7 +22,8 @@ struct FileIdentity {
   uint64_t bytes = 0;
 };
 absl::StatusOr<FileIdentity> IdentifyMemoryFile(int fd, pid_t owner);
-// Whether it is such memory, of whatever size and seals: what can be closed without a wait.
+// Whether it is such memory, of whatever size and seals: what closes without asking anybody, though
+// the last close takes as long as the file is large (MemoryMapper::Close).
 bool IsMemoryFile(int fd);
 
 // The file's size. Refuses one that could shrink, that is empty, or shorter than offered.
