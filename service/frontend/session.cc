@@ -57,7 +57,10 @@ bool Session::Poll() {
   moved |= PollReleases();
   moved |= PollClosingWindows();
   moved |= PollRevocations();
-  for (uint32_t handle : std::exchange(free_, {})) ranks_.erase(handle);
+  for (uint32_t handle : std::exchange(free_, {})) {
+    ranks_.erase(handle);
+    free_below_.insert(handle);
+  }
   if (state_ != State::kClosing || !ranks_.empty()) return moved;
   const size_t buffers = buffers_.size();
   if (buffers_.ReleaseSome()) state_ = State::kClosed;
@@ -262,6 +265,7 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
   ranks_[handle] = RankSlot{.endpoint = std::move(endpoint), .join = join, .init_request = request};
   ranks_[handle].join.roster = nullptr;  // has served
+  if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);
   return absl::OkStatus();
 }
@@ -414,12 +418,7 @@ absl::Status Session::SendDone(uint64_t request, const absl::Status& status) {
 }
 
 uint32_t Session::FreeHandle() const {
-  uint32_t handle = 0;
-  for (const auto& [used, slot] : ranks_) {
-    if (used != handle) break;
-    ++handle;
-  }
-  return handle;
+  return free_below_.empty() ? handles_ : *free_below_.begin();
 }
 
 // The end of the process, or of our patience with it: its ranks leave, its mappings go.

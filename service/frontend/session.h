@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -181,6 +182,8 @@ class Session {
   BufferRegistry buffers_;
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
+  uint32_t handles_ = 0;                // all below it are in use, or in free_below_
+  std::set<uint32_t> free_below_;
   std::vector<PendingSeat> seats_;
   std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand
   std::vector<ClosingWindow> closing_windows_;
