@@ -239,6 +239,7 @@ absl::StatusOr<int> Run(const Caller& caller, const std::string& name, const Run
     MCCS_ASSIGN_OR_RETURN(const pid_t node, lab.HolderOf(host));
     Variables of_rank = RankVariables({.rank = static_cast<int32_t>(rank),
                                        .world_size = static_cast<int32_t>(ranks.size()),
+                                       .host_index = ranks[rank].host_index,
                                        .local_rank = ranks[rank].local_rank,
                                        .local_world_size = ranks[rank].local_world_size,
                                        .master_address = meeting.address,

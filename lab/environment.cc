@@ -55,6 +55,7 @@ Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& 
 Variables RankVariables(const RankPlace& place, const Environment& callers) {
   Variables variables = {{"RANK", absl::StrCat(place.rank)},
                          {"WORLD_SIZE", absl::StrCat(place.world_size)},
+                         {"GROUP_RANK", absl::StrCat(place.host_index)},
                          {"LOCAL_RANK", absl::StrCat(place.local_rank)},
                          {"LOCAL_WORLD_SIZE", absl::StrCat(place.local_world_size)},
                          {"MASTER_ADDR", place.master_address},

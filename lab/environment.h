@@ -38,6 +38,7 @@ Variables HostVariables(const HostFacts& facts, const std::vector<std::string>& 
 struct RankPlace {
   int32_t rank = 0;
   int32_t world_size = 1;
+  int32_t host_index = 0;  // among the hosts of the job
   int32_t local_rank = 0;
   int32_t local_world_size = 1;
   std::string master_address;

@@ -51,7 +51,10 @@ absl::StatusOr<std::vector<PlacedRank>> PlaceRanks(const LabState& lab,
     const int32_t here = std::min(room[i], left);
     left -= here;
     for (int32_t local_rank = 0; local_rank < here; ++local_rank)
-      placed.push_back({.host = hosts[i], .local_rank = local_rank, .local_world_size = here});
+      placed.push_back({.host = hosts[i],
+                        .host_index = static_cast<int32_t>(i),
+                        .local_rank = local_rank,
+                        .local_world_size = here});
   }
   return placed;
 }

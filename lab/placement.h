@@ -13,6 +13,7 @@ namespace mccs::lab {
 
 struct PlacedRank {
   const DaemonState* host = nullptr;  // LIFETIME: that of the lab's record
+  int32_t host_index = 0;             // among the hosts of the job
   int32_t local_rank = 0;
   int32_t local_world_size = 0;
 };

@@ -58,17 +58,18 @@ TEST(HostVariables, LeaveGlooToTheHostsNameWhereThatLeadsToItsNic) {
 }
 
 TEST(RankVariables, AreTorchruns) {
-  EXPECT_THAT(
-      RankVariables({.rank = 3,
-                     .world_size = 4,
-                     .local_rank = 1,
-                     .local_world_size = 2,
-                     .master_address = "127.0.0.1",
-                     .master_port = 29500},
-                    {}),
-      UnorderedElementsAre(Pair("OMP_NUM_THREADS", "1"), Pair("RANK", "3"), Pair("WORLD_SIZE", "4"),
-                           Pair("LOCAL_RANK", "1"), Pair("LOCAL_WORLD_SIZE", "2"),
-                           Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
+  EXPECT_THAT(RankVariables({.rank = 3,
+                             .world_size = 4,
+                             .host_index = 1,
+                             .local_rank = 1,
+                             .local_world_size = 2,
+                             .master_address = "127.0.0.1",
+                             .master_port = 29500},
+                            {}),
+              UnorderedElementsAre(Pair("OMP_NUM_THREADS", "1"), Pair("RANK", "3"),
+                                   Pair("WORLD_SIZE", "4"), Pair("GROUP_RANK", "1"),
+                                   Pair("LOCAL_RANK", "1"), Pair("LOCAL_WORLD_SIZE", "2"),
+                                   Pair("MASTER_ADDR", "127.0.0.1"), Pair("MASTER_PORT", "29500")));
 }
 
 TEST(RankVariables, LimitThreadsOnlyWhereSeveralProcessesShareTheMachineAndTheCallerIsSilent) {

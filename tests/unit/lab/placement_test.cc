@@ -8,6 +8,7 @@
 namespace mccs::lab {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // h0 with two GPUs, h1 with one, h2 with three.
@@ -47,6 +48,16 @@ TEST(Placement, FewerRanksFillTheFirstHosts) {
 TEST(Placement, ChosenHostsInTheirOrder) {
   EXPECT_EQ(Placed(Uneven(), {.ranks = 0, .ranks_per_host = 0, .hosts = {"h2", "h0"}}),
             "h2:0/3 h2:1/3 h2:2/3 h0:0/2 h0:1/2");
+}
+
+TEST(Placement, HostsAreNumberedInTheOrderOfTheJob) {
+  const LabState lab = Uneven();
+  const absl::StatusOr<std::vector<PlacedRank>> placed =
+      PlaceRanks(lab, {.ranks = 4, .ranks_per_host = 0, .hosts = {"h2", "h0"}});
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  std::vector<int32_t> indices;
+  for (const PlacedRank& rank : *placed) indices.push_back(rank.host_index);
+  EXPECT_THAT(indices, ElementsAre(0, 0, 0, 1));
 }
 
 TEST(Placement, WhatHasNoRoomIsRefused) {
