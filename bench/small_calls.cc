@@ -1,17 +1,19 @@
 // An ordinary NCCL program: two ranks in this process, all-reduces of 8 bytes one by one. Prints
-// how long the longest time from the end of one call to the end of the next one was, and how long
-// this thread meanwhile was ready to run and had no processor: what the machine is to blame for.
+// the longest time from the end of one call to the end of the next one, and how long this thread
+// and the daemon's engine meanwhile were ready to run and had no processor.
 #include <cuda_runtime.h>
+#include <fcntl.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
+#include <string>
+#include <utility>
 
 #include "check_calls.h"
 
@@ -20,8 +22,6 @@ namespace {
 constexpr int kRanks = 2;
 constexpr size_t kElements = 2;
 constexpr int kWarmup = 200;
-// Shorter ones are not looked into: the look takes some microseconds itself.
-constexpr double kNotedMs = 0.5;
 volatile std::sig_atomic_t g_stop = 0;  // SIGTERM came
 using Clock = std::chrono::steady_clock;
 
@@ -54,14 +54,40 @@ void CallAndWait(const Ranks& ranks) {
   for (const Rank& r : ranks) CUDA_OK(cudaStreamSynchronize(r.stream));
 }
 
-// Milliseconds that this thread has waited for a processor so far.
-double WaitedForProcessorMs() {
-  std::ifstream file("/proc/thread-self/schedstat");
-  uint64_t ran_ns = 0;
-  uint64_t waited_ns = 0;
-  file >> ran_ns >> waited_ns;
-  return static_cast<double>(waited_ns) / 1e6;
-}
+// How long a thread has waited for a processor. A look takes about a microsecond.
+class ProcessorWait {
+ public:
+  explicit ProcessorWait(const std::string& schedstat) : fd_(open(schedstat.c_str(), O_RDONLY)) {}
+  ~ProcessorWait() {
+    if (fd_ >= 0) close(fd_);
+  }
+  ProcessorWait(const ProcessorWait&) = delete;
+  ProcessorWait& operator=(const ProcessorWait&) = delete;
+
+  // Milliseconds since the last call.
+  double Since() {
+    char text[128] = {};
+    unsigned long long waited_ns = 0;
+    if (fd_ < 0 || pread(fd_, text, sizeof(text) - 1, 0) <= 0 ||
+        std::sscanf(text, "%*u %llu", &waited_ns) != 1) {
+      return 0;
+    }
+    const double now_ms = static_cast<double>(waited_ns) / 1e6;
+    return now_ms - std::exchange(last_ms_, now_ms);
+  }
+
+ private:
+  const int fd_;
+  double last_ms_ = 0;
+};
+
+// From the end of one call to the end of the next one.
+struct Gap {
+  double ms = 0;
+  double own_wait_ms = 0;
+  double engine_wait_ms = 0;
+  double at_ms = 0;  // from the beginning
+};
 
 double Milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -72,11 +98,14 @@ double Milliseconds(Clock::duration time) {
 int main(int argc, char** argv) {
   CLI::App app(
       "All-reduces of 8 bytes, one by one: prints the longest gap in milliseconds, how much of it "
-      "the thread waited for a processor, when it was, and how many calls there were");
+      "the thread and the engine waited for a processor, when it was, and how many calls there "
+      "were");
   double seconds = 0;
   app.add_option("seconds", seconds, "at most; SIGTERM ends it earlier")
       ->required()
       ->check(CLI::PositiveNumber);
+  int engine = 0;
+  app.add_option("--engine", engine, "process id of mccsd; its main thread is the engine");
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { g_stop = 1; });
   const Ranks ranks = Open();
@@ -84,32 +113,27 @@ int main(int argc, char** argv) {
   std::printf("begun\n");
   std::fflush(stdout);
 
-  const Clock::time_point begun = Clock::now();
-  double waited_ms = WaitedForProcessorMs();
-  double longest_ms = 0;
-  double longest_waited_ms = 0;
-  double longest_at_ms = 0;
+  ProcessorWait own("/proc/thread-self/schedstat");
+  const std::string of_engine = std::to_string(engine);
+  ProcessorWait engines("/proc/" + of_engine + "/task/" + of_engine + "/schedstat");
+  own.Since();
+  engines.Since();
+  Gap longest;
   uint64_t calls = 0;
-  for (Clock::time_point last = Clock::now();
-       g_stop == 0 && Milliseconds(last - begun) < seconds * 1e3; ++calls) {
+  const Clock::time_point begun = Clock::now();
+  for (Clock::time_point last = begun; g_stop == 0 && Milliseconds(last - begun) < seconds * 1e3;
+       ++calls) {
     CallAndWait(ranks);
-    Clock::time_point now = Clock::now();
-    const double gap_ms = Milliseconds(now - last);
-    if (gap_ms >= kNotedMs) {
-      const double waited_by_now_ms = WaitedForProcessorMs();
-      if (gap_ms > longest_ms) {
-        longest_ms = gap_ms;
-        // Of shorter gaps before this one, too, but never more than the gap.
-        longest_waited_ms = std::min(gap_ms, waited_by_now_ms - waited_ms);
-        longest_at_ms = Milliseconds(now - begun);
-      }
-      waited_ms = waited_by_now_ms;
-      now = Clock::now();
-    }
-    last = now;
+    const Clock::time_point now = Clock::now();
+    const Gap gap{.ms = Milliseconds(now - last),
+                  .own_wait_ms = own.Since(),
+                  .engine_wait_ms = engines.Since(),
+                  .at_ms = Milliseconds(now - begun)};
+    if (gap.ms > longest.ms) longest = gap;
+    last = Clock::now();
   }
-  std::printf("%.3f %.3f %.0f %llu\n", longest_ms, longest_waited_ms, longest_at_ms,
-              static_cast<unsigned long long>(calls));
+  std::printf("%.3f %.3f %.3f %.0f %llu\n", longest.ms, longest.own_wait_ms, longest.engine_wait_ms,
+              longest.at_ms, static_cast<unsigned long long>(calls));
   for (const Rank& r : ranks) NCCL_OK(ncclCommDestroy(r.comm));
   return 0;
 }
