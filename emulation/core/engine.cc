@@ -327,9 +327,10 @@ bool Engine::RunOneNeeded(Lock& lock, std::span<const Point> points, const Allow
   return false;
 }
 
-void Engine::Wait(std::span<const Point> points) {
+bool Engine::Wait(std::span<const Point> points) {
   Lock lock = Acquire();
-  if (AllReached(points)) return;
+  if (AllReached(points)) return true;
+  bool reached = true;
   ++watching_;
   Clock::time_point spin_until = Clock::now() + kSpin;
   for (;;) {
@@ -350,11 +351,21 @@ void Engine::Wait(std::span<const Point> points) {
         sched_yield();
       }
       lock = Acquire();
+    } else if (ended_) {
+      reached = false;
+      break;
     } else {
       Sleep(lock, generation_, true, kLongestSleep);
     }
   }
   if (--watching_ == 0 && !active_.empty()) NudgeBackground();
+  return reached;
+}
+
+void Engine::End() {
+  const Lock lock = Acquire();
+  ended_ = true;
+  Changed();
 }
 
 bool Engine::Poll(std::span<const Point> points) {

@@ -115,8 +115,12 @@ class Engine {
 
   // Whether it is reached already; does nothing for it.
   bool IsReached(const Point& point);
-  // Blocks until all points are reached.
-  void Wait(std::span<const Point> points);
+  // Blocks until all points are reached. False: the process ends, and what is left will not be
+  // done.
+  bool Wait(std::span<const Point> points);
+  // The process ends: from now on no thread waits for a word that nobody may ever write. Work
+  // behind such a word is not done.
+  void End();
   // Whether they are reached, after a push.
   bool Poll(std::span<const Point> points);
 
@@ -180,6 +184,7 @@ class Engine {
   uint64_t search_ = 0;       // current value of HardwareQueue::mark
   uint64_t activity_ = 0;     // grows with each enqueueing and each end of work
   int watching_ = 0;          // threads in Wait that look after all words
+  bool ended_ = false;        // the process exits
   bool heavy_ready_ = false;  // AdvanceInstant left work that is ready and not instant
 
   // A futex: changes whenever a sleeping thread should look again. Sleepers read it under the lock.

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
@@ -14,6 +15,13 @@ std::atomic<bool> g_forked{false};         // a child whose parent had used CUDA
 std::mutex g_start;                        // guards the making only
 
 void AfterForkInChild() { g_forked.store(true); }
+
+// As a driver does at a process's end, which kills the kernels that still run: what a stream that
+// waits has before it is never done, and no thread waits for it any more. Static objects that were
+// there before CUDA was initialised are destroyed after this, the others before.
+void EndEngine() {
+  if (!g_forked.load()) g_process.load(std::memory_order_acquire)->engine.End();
+}
 
 }  // namespace
 
@@ -74,6 +82,7 @@ CUresult StartProcess() {
       process = new Process(std::move(*options));
       pthread_atfork(nullptr, nullptr, AfterForkInChild);
       g_process.store(process, std::memory_order_release);
+      static_cast<void>(std::atexit(EndEngine));
     }
   }
   return process->gpus.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;

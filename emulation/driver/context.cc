@@ -4,9 +4,9 @@
 
 namespace mccs::emulation {
 
-void WaitForGpu(const Session& session) {
+CUresult WaitForGpu(const Session& session) {
   Engine& engine = session.process->engine;
-  engine.Wait(engine.PendingOfGpu(session.gpu));
+  return engine.Wait(engine.PendingOfGpu(session.gpu)) ? CUDA_SUCCESS : CUDA_ERROR_DEINITIALIZED;
 }
 
 namespace {
@@ -15,7 +15,7 @@ CUresult SynchronizeGpu(const Session& session) {
   const auto refused = session.process->graphs.Refuse(
       [&](auto& captures) { return captures.RefuseUseOfGpu(session.gpu); });
   if (refused) return *refused;
-  WaitForGpu(session);
+  if (const CUresult waited = WaitForGpu(session); waited != CUDA_SUCCESS) return waited;
   session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }
@@ -71,7 +71,9 @@ CUresult cuDevicePrimaryCtxReset(CUdevice device) {
   MCCS_ENTER(session);
   if (!session.IsGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   session.gpu = device;
-  mccs::emulation::WaitForGpu(session);
+  if (const CUresult waited = mccs::emulation::WaitForGpu(session); waited != CUDA_SUCCESS) {
+    return waited;
+  }
   session.process->pools.ForgetAllOf(device);
   session.process->memory.FreeAllOf(device);
   return CUDA_SUCCESS;

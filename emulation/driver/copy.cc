@@ -166,8 +166,8 @@ CUresult SubmitCopy(CUstream stream, CopyRequest request) {
   if (sides.from == Side::kPageable && !wait) Stage(&rows);
   Engine& engine = session.process->engine;
   const Point done = engine.Enqueue(found, std::move(rows), {}, wait);
-  if (wait) engine.Wait({&done, 1});
-  return CUDA_SUCCESS;
+  const bool ended = wait && !engine.Wait({&done, 1});
+  return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
 CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous) {
@@ -186,8 +186,8 @@ CUresult SubmitFill(CUstream stream, FillRows fill, bool asynchronous) {
   const bool wait = !asynchronous && side == Side::kPinned;
   Engine& engine = session.process->engine;
   const Point done = engine.Enqueue(found, fill, {}, wait);
-  if (wait) engine.Wait({&done, 1});
-  return CUDA_SUCCESS;
+  const bool ended = wait && !engine.Wait({&done, 1});
+  return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
 }  // namespace mccs::emulation

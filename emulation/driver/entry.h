@@ -45,8 +45,8 @@ inline CUstream OwnStream(CUstream stream) {
   return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
 }
 
-// Waits for a whole GPU, as a free does.
-void WaitForGpu(const Session& session);
+// Waits for a whole GPU, as a free does. CUDA_ERROR_DEINITIALIZED: the process ends meanwhile.
+[[nodiscard]] CUresult WaitForGpu(const Session& session);
 
 inline std::optional<CUresult> RefuseUnsafe(const Session& session) {
   return session.process->graphs.Refuse(

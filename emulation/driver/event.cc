@@ -101,7 +101,9 @@ CUresult cuEventSynchronize(CUevent event) {
   if (const auto refused = RefuseIfCaptured(session, *found)) return *refused;
   if (const auto refused = RefuseUnsafe(session)) return *refused;
   const std::shared_ptr<Record> record = LastRecord(*found);
-  if (record != nullptr) session.process->engine.Wait({&record->point, 1});
+  if (record != nullptr && !session.process->engine.Wait({&record->point, 1})) {
+    return CUDA_ERROR_DEINITIALIZED;
+  }
   session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }

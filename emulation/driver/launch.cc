@@ -49,8 +49,8 @@ CUresult Launch(CUfunction function, const MccsEmulatedLaunch& launch, CUstream 
   mccs::emulation::Engine& engine = session.process->engine;
   const bool waited = call->launch.waited();
   engine.Enqueue(found, mccs::emulation::WorkOf(*call));
-  if (waited) engine.Wait(engine.PendingOf(found));
-  return CUDA_SUCCESS;
+  const bool ended = waited && !engine.Wait(engine.PendingOf(found));
+  return ended ? CUDA_ERROR_DEINITIALIZED : CUDA_SUCCESS;
 }
 
 std::atomic<bool> g_assertion_failed{false};

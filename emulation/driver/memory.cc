@@ -17,9 +17,9 @@ CUresult Allocate(const Session& session, RegionKind kind, size_t bytes, CUdevic
 }
 
 // A free waits for the work of the GPU whose memory it is, as CUDA's does.
-void WaitForOwner(Session session, const Region& region) {
+[[nodiscard]] CUresult WaitForOwner(Session session, const Region& region) {
   session.gpu = region.gpu;
-  WaitForGpu(session);
+  return WaitForGpu(session);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ CUresult cuMemFree(CUdeviceptr address) {
   if (address == 0) return CUDA_SUCCESS;
   const std::optional<Region> region = session.process->memory.Find(address);
   if (!region || region->base != address) return CUDA_ERROR_INVALID_VALUE;
-  WaitForOwner(session, *region);
+  if (const CUresult waited = WaitForOwner(session, *region); waited != CUDA_SUCCESS) return waited;
   if (region->kind == RegionKind::kPool) return session.process->pools.FreeNow(address);
   return session.process->memory.Free(address);
 }
@@ -94,7 +94,7 @@ CUresult cuMemFreeHost(void* address) {
   if (address == nullptr) return CUDA_SUCCESS;
   const auto region = session.process->memory.Find(reinterpret_cast<uintptr_t>(address));
   if (!region || region->kind != RegionKind::kHost) return CUDA_ERROR_INVALID_VALUE;
-  WaitForOwner(session, *region);
+  if (const CUresult waited = WaitForOwner(session, *region); waited != CUDA_SUCCESS) return waited;
   return session.process->memory.FreeHost(address);
 }
 
@@ -152,7 +152,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   if (!region || region->kind != RegionKind::kImported || region->base != address) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  WaitForOwner(session, *region);
+  if (const CUresult waited = WaitForOwner(session, *region); waited != CUDA_SUCCESS) return waited;
   return session.process->memory.CloseImported(address);
 }
 

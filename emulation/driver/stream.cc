@@ -95,7 +95,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const auto refused = RefuseIfCapturing(session, *found)) return *refused;
   mccs::emulation::Engine& engine = session.process->engine;
-  engine.Wait(engine.PendingOf(found));
+  if (!engine.Wait(engine.PendingOf(found))) return CUDA_ERROR_DEINITIALIZED;
   session.process->pools.TrimAll();
   return CUDA_SUCCESS;
 }

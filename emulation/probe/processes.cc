@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "emulation/probe/probe.h"
@@ -93,6 +94,22 @@ Outcome LateSignalAcrossProcesses() {
   PROBE_HOLDS(peer.Send(&go, 1), "no second process");
   PROBE_CALL(cudaStreamSynchronize(stream));
   return peer.Join();
+}
+
+// A process whose communicator failed: its stream waits for a word that nobody will write.
+Outcome ExitWithWaitingStream() {
+  wire::FenceLine* page = MakeFencePage();
+  PROBE_HOLDS(page != nullptr, "no shared page");
+  Peer peer([page](Peer&) {
+    PROBE_PASSES(RegisterPage(page));
+    PROBE_STREAM(stream, cudaStreamNonBlocking);
+    PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[2].value), 1, kGeq));
+    PROBE_CALL(cuStreamWriteValue64(stream, Pointer(&page[3].value), 1, 0));
+    std::exit(static_cast<int>(Verdict::kPass));
+  });
+  const Outcome ended = peer.Join();
+  PROBE_HOLDS(page[3].value.load() == 0, "the stream went on at the end of its process");
+  return ended;
 }
 
 constexpr size_t kExported = 4 << 20;
@@ -274,6 +291,8 @@ std::vector<Check> ProcessChecks() {
        FencesWithProcessor},
       {"late_signal", "a stream that waited for long is released by a poison",
        LateSignalAcrossProcesses},
+      {"exit_with_waiting_stream",
+       "a process exits though its stream waits, and the stream does not", ExitWithWaitingStream},
       {"export_base_and_offset", "another process maps an allocation; handles open twice",
        ExportBaseAndOffset},
       {"freed_while_open_elsewhere",

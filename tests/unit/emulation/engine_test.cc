@@ -237,6 +237,28 @@ TEST(EngineQueues, ASleepingWaiterDoesNotHoldUpWorkThatItDoesNotNeed) {
   waiter.join();
 }
 
+// A static object's destructor may join a thread that waits, or wait itself.
+TEST(EngineQueues, AtTheEndOfTheProcessNoThreadWaitsForAWord) {
+  Engine& engine = NewEngine(8);
+  const auto blocked = engine.CreateStream({.blocking = false});
+  const auto working = engine.CreateStream({.blocking = false});
+  wire::FenceLine gate{};
+  std::vector<char> bytes(4096);
+  engine.Enqueue(blocked, AtLeast(FenceWord(&gate), 1));
+  const Point behind = engine.Enqueue(
+      blocked, FillRows{.to = bytes.data(), .value = 5, .row_elements = bytes.size()});
+  std::thread waiter([&] { EXPECT_FALSE(engine.Wait({&behind, 1})); });
+  engine.End();
+  waiter.join();
+  EXPECT_FALSE(engine.Wait(engine.PendingOf(blocked)));
+  EXPECT_EQ(bytes[0], 0) << "what is behind the word is not done";
+  const Point other = engine.Enqueue(
+      working, FillRows{.to = bytes.data(), .value = 6, .row_elements = bytes.size()});
+  EXPECT_TRUE(engine.Wait({&other, 1})) << "what can be done is done";
+  wire::SignalFence(gate, 1);
+  EXPECT_TRUE(engine.Wait({&behind, 1}));
+}
+
 // Three threads with streams of their own pass a token round and round by fences, waiting, asking
 // or leaving it to the background as chance has it.
 TEST_P(EngineTest, TokensPassBetweenThreadsHoweverTheyWait) {
