@@ -41,10 +41,11 @@ static_assert(sizeof(FenceLine) == 64);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // Every wait "value >= target" is satisfied by this value: it releases a stream whose work will
-// never be done (abort, or a daemon that died). cuStreamWaitValue64's GEQ compares the signed
-// difference, so the largest usable value is 2^63 - 1 above any target; half of it is far from
-// both. The low half, which is all that a futex compares, is none that a counter has: a stream that
-// is about to sleep on counter 0 must not take the poison for it.
+// never be done, when the program ends its communicator (abort, destroy, revoke).
+// cuStreamWaitValue64's GEQ compares the signed difference, so the largest usable value is 2^63 - 1
+// above any target; half of it is far from both. The low half, which is all that a futex compares,
+// is none that a counter has: a stream that is about to sleep on counter 0 must not take the poison
+// for it.
 inline constexpr uint64_t kFencePoison = (uint64_t{1} << 62) + 0xffffffff;
 
 // After a change of the value. The change and this load of `sleepers` are sequentially consistent;

@@ -116,11 +116,15 @@ enum class ErrorClass : uint32_t {
   kAborted = 6,          // the communicator was aborted here
 };
 
-// Written once by the daemon: `error` last (release); pairs with the shim's acquire load.
+// Written by the daemon, or by the shim once the daemon is dead: `error` last (release); pairs with
+// the shim's acquire load. Text and class are written once. A failure releases no stream: `done`
+// stays as it is until the shim poisons it (ReleaseStreams, shim/fence.h).
 struct alignas(64) ErrorLine {
   std::atomic<uint32_t> error;  // ErrorClass
-  uint32_t reserved;
-  uint64_t done_before;             // what `done` said until it was poisoned
+  // 1: a rank is gone, and no call has needed it yet: calls are still accepted. The daemon clears
+  // it (release) when the communicator's work fails.
+  std::atomic<uint32_t> accepts_calls;
+  uint64_t done_before;             // what `done` said until it was poisoned; written by the shim
   char text[kErrorTextBytes - 16];  // zero-terminated
 };
 
@@ -140,10 +144,12 @@ struct CommRegion {
   // one stream of one capture, so one group at a time uses it. Enqueued on the stream, for group g:
   //   low half of captured_done = 0;  captured_ready = g;  wait until captured_done ≥ 1
   // The daemon runs the group, sets captured_ready to 0, then the lowest bit of captured_done.
-  // Poison stands in the high half, which no replay clears: from then on none waits.
+  // Poison is in the high half, which no replay clears: from then on none waits.
   FenceLine captured_done[kCapturedSlots];
   alignas(64) std::atomic<uint32_t> captured_ready[kCapturedSlots];
 };
+static_assert(offsetof(ErrorLine, done_before) == 8);
+static_assert(offsetof(ErrorLine, text) == 16);
 static_assert(offsetof(CommRegion, done) == 64);
 static_assert(offsetof(CommRegion, tail) == 128);
 static_assert(offsetof(CommRegion, head) == 192);
@@ -152,8 +158,7 @@ static_assert(offsetof(CommRegion, ready) % 64 == 0);
 static_assert(offsetof(CommRegion, captured_done) % 64 == 0);
 static_assert(sizeof(CommRegion) < 128 * 1024);
 
-// Streams at captured work go on, now and at every later replay. THREAD: any, also of a process
-// that shares the region.
+// Releases streams at captured work, now and at every later replay. THREAD: any of the shim's.
 inline void PoisonCaptured(CommRegion& region) {
   for (FenceLine& line : region.captured_done) SignalFence(line, kFencePoison);
 }

@@ -125,6 +125,7 @@ absl::StatusOr<std::shared_ptr<CaptureLease>> Captures::LeaseOf(const StreamCapt
   if (known != leases_.end()) {
     if (std::shared_ptr<CaptureLease> lease = known->second.lock()) return lease;
   }
+  used_.store(true);
   auto lease = std::make_shared<CaptureLease>(session_, slots_, comm_handle_);
   MCCS_RETURN_IF_ERROR(HandToGraph(session_->driver, capture.graph, lease));
   leases_[capture.id] = lease;

@@ -11,6 +11,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -101,12 +102,15 @@ class Captures {
   std::shared_ptr<CaptureLease> Find(unsigned long long capture) const;
   // Some graph can still be replayed.
   bool alive() const;
+  // There was a graph. THREAD: any.
+  bool used() const { return used_.load(); }
 
  private:
   const std::shared_ptr<Session> session_;
   const uint32_t comm_handle_;
   const std::shared_ptr<CapturedSlots> slots_ = std::make_shared<CapturedSlots>();
   std::map<unsigned long long, std::weak_ptr<CaptureLease>> leases_;  // by CUDA's id
+  std::atomic<bool> used_{false};  // set before the daemon hears of a capture
 };
 
 // The word operations of a captured group on one of its streams: before all other communicators'

@@ -45,6 +45,8 @@ Communicator::~Communicator() {
   session_->client->Unwatch(&page_->region());
   const bool ended_well = state() == State::kFinalized && FailureOf(page_->region()).ok() &&
                           !submit_side_->captures.alive();
+  // Nobody can end it any more.
+  if (!FailureOf(page_->region()).ok()) ReleaseStreams();
   session_->graveyard.Bury(std::move(page_), ended_well, SystemClock().Now());
 }
 
@@ -176,7 +178,7 @@ absl::Status Communicator::BeginFinalize() {
     case State::kReady:
       if (ended_ == kRevokedText) return absl::InvalidArgumentError(kRevokedText);
       if (ended_ == nullptr && !FailedAfterItsWork()) {
-        MCCS_RETURN_IF_ERROR(FailureOf(page_->region()));
+        MCCS_RETURN_IF_ERROR(WorkFailureOf(page_->region()));
       }
       break;
     case State::kFinalizing:
@@ -209,10 +211,9 @@ absl::Status Communicator::AwaitFinalized() {
 }
 
 bool Communicator::FailedAfterItsWork() const {
-  const wire::ErrorLine& failure = page_->region().failure;
-  // The acquire load makes done_before visible.
-  return failure.error.load(std::memory_order_acquire) != 0 &&
-         submit_side_->ring.last_sequence() <= failure.done_before;
+  const wire::CommRegion& region = page_->region();
+  return region.failure.error.load(std::memory_order_acquire) != 0 &&
+         submit_side_->ring.last_sequence() <= DoneOf(region);
 }
 
 void Communicator::FinishFinalize(absl::StatusOr<Reply> reply) {
@@ -237,17 +238,27 @@ absl::Status Communicator::Revoke() {
   if (!ended_.compare_exchange_strong(before, kRevokedText)) {
     return absl::InvalidArgumentError(before);
   }
+  AwaitWorkEnded(kRevokedText);
+  return absl::OkStatus();
+}
+
+void Communicator::EndForShrink() {
+  const char* before = nullptr;
+  if (ended_.compare_exchange_strong(before, kShrunkText)) AwaitWorkEnded(kShrunkText);
+}
+
+void Communicator::AwaitWorkEnded(const char* text) {
   wire::CommRevoke message{};
   message.comm_handle = handle_;
   auto request = session_->client->Send(message);
   if (request.ok()) (void)session_->client->Await(*request, kAbortTime);
-  FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, kRevokedText);
-  return absl::OkStatus();
+  FailLocally(page_->region(), wire::ErrorClass::kInvalidUsage, text);
+  ReleaseStreams();
 }
 
-void Communicator::EndedByShrink() {
-  const char* before = nullptr;
-  ended_.compare_exchange_strong(before, kShrunkText);
+void Communicator::ReleaseStreams() {
+  if (page_ == nullptr) return;
+  shim::ReleaseStreams(page_->region(), submit_side_.has_value() && submit_side_->captures.used());
 }
 
 absl::Status Communicator::Suspend() {
@@ -323,6 +334,7 @@ void Communicator::Abort() {
   if (request && session_->client->Await(*request, kAbortTime).ok()) let_go_ = true;
   if (cancelled != 0) session_->client->Cancel(cancelled, absl::CancelledError(kText));
   if (page_ != nullptr) FailLocally(page_->region(), wire::ErrorClass::kAborted, kText);
+  ReleaseStreams();
 }
 
 absl::StatusOr<double> Communicator::EstimateUs(const wire::WorkRecord& call) {
@@ -391,6 +403,14 @@ absl::Status Communicator::Failure() {
   return Unshared(failure_);
 }
 
+absl::Status Communicator::TakeFailure() {
+  if (failure_taken_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  if (ended_ != nullptr || state() == State::kAborted) return absl::OkStatus();
+  absl::Status failure = Failure();
+  if (!failure.ok() && failure_taken_.exchange(true)) return absl::OkStatus();
+  return failure;
+}
+
 absl::Status Communicator::CheckReady() {
   if (state() == State::kReady) [[likely]]
     return absl::OkStatus();
@@ -425,12 +445,12 @@ absl::Status Communicator::CheckUsable() {
     return absl::FailedPreconditionError(
         "the communicator is suspended: call ncclCommResume before it is used");
   }
-  return FailureOf(page_->region());
+  return WorkFailureOf(page_->region());
 }
 
 absl::Status Communicator::CheckParent(bool failed_too) {
   MCCS_RETURN_IF_ERROR(CheckReady());
-  return failed_too || ended_ != nullptr ? absl::OkStatus() : FailureOf(page_->region());
+  return failed_too || ended_ != nullptr ? absl::OkStatus() : WorkFailureOf(page_->region());
 }
 
 bool Communicator::finalized_or_finalizing() const {
@@ -438,8 +458,7 @@ bool Communicator::finalized_or_finalizing() const {
 }
 
 bool Communicator::broken() const {
-  return aborted_.load(std::memory_order_acquire) ||
-         page_->region().failure.error.load(std::memory_order_acquire) != 0;
+  return aborted_.load(std::memory_order_acquire) || !WorkFailureOf(page_->region()).ok();
 }
 
 }  // namespace mccs::shim

@@ -7,7 +7,8 @@
 //           kOutside      kFailed                        kFinalizing ──reply──► kFinalized
 //
 // Abort leads from every state to kAborted. An operating error (a peer died, a record was refused)
-// does not change the state: it stands in the region, written by the daemon, and sticks.
+// does not change the state: the daemon writes it into the region, and it sticks. The streams of a
+// communicator that failed stay blocked until Abort, Revoke, EndForShrink or ReleaseStreams.
 #ifndef MCCS_SHIM_COMMUNICATOR_H_
 #define MCCS_SHIM_COMMUNICATOR_H_
 
@@ -100,8 +101,13 @@ class Communicator {
   // kFailedPrecondition, and other communicators can still be made of this one. Returns as Abort
   // does. Errors: kInvalidArgument where there is no work to end.
   absl::Status Revoke();
-  // The same for who shrinks it with NCCL_SHRINK_ABORT: the daemon has ended the work already.
-  void EndedByShrink();
+  // The same for a parent that is shrunk with NCCL_SHRINK_ABORT. REQUIRES: the request to shrink
+  // was sent, by which the daemon ends the work.
+  void EndForShrink();
+
+  // Releases all streams and later replays of graphs. For an end that waited for posted work
+  // (AwaitFinalized): what failed meanwhile will not be done.
+  void ReleaseStreams();
 
   // Operations are kFailedPrecondition until Resume. Staging memory that no work uses any more is
   // freed, and so is, once all ranks of a host have called it, what the daemon there holds for the
@@ -124,6 +130,8 @@ class Communicator {
   ncclResult_t AsyncResult();
   // The error behind AsyncResult, ok if there is none.
   absl::Status Failure();
+  // The same at the first call that finds one, then ok; and ok where the program itself ended it.
+  absl::Status TakeFailure();
   // Ok when operations can be posted; else why not.
   absl::Status CheckUsable();
   // Ok when other communicators can be made of this one. `failed_too`: although its work failed.
@@ -188,6 +196,9 @@ class Communicator {
   // The communicator has failed, by other ranks' doing, when all that this one had posted was done.
   // REQUIRES: nothing is posted meanwhile.
   bool FailedAfterItsWork() const;
+  // Waits until the daemon uses no memory for the work that was ended on purpose, and releases the
+  // streams.
+  void AwaitWorkEnded(const char* text);
   // Takes a step if the answer is there.
   void Progress();
   absl::StatusOr<uint64_t> SendAbort();
@@ -211,6 +222,7 @@ class Communicator {
   uint64_t join_request_ = 0;  // names this communicator to the daemon as long as the session lives
   absl::Status failure_;       // why kFailed, kAborted
 
+  std::atomic<bool> failure_taken_{false};
   std::atomic<const char*> ended_{nullptr};  // what is said of work that was ended on purpose
   std::atomic<bool> suspended_{false};
   std::atomic<bool> let_go_{false};  // by Abort: the daemon touches our memory no more

@@ -4,24 +4,42 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "shim/diagnostics.h"
+#include "shim/last_error.h"
 
 namespace mccs::shim {
 namespace {
 
 constexpr size_t kTextBytes = 1024;
 
-// Plain arrays: readable until the very end of a thread and of the process.
+// The thread's last error: a plain array, readable until the very end of a thread and of the
+// process.
 thread_local char thread_text[kTextBytes];
 
 std::mutex process_text_mutex;
 char process_text[kTextBytes];  // guarded by process_text_mutex
 
-void Copy(std::string_view from, char (&to)[kTextBytes]) {
+void Copy(std::string_view from, char* to) {
   const size_t bytes = std::min(from.size(), kTextBytes - 1);
   std::memcpy(to, from.data(), bytes);
   to[bytes] = '\0';
+}
+
+// Where this thread finds its last answer. On the heap: a library that a program opens by dlopen
+// gets some 1.6 KiB of thread-local memory in all.
+char* AnswerOfThread() {
+  static thread_local char* answer = nullptr;
+  struct FreeAtEnd {
+    ~FreeAtEnd() { delete[] std::exchange(answer, nullptr); }
+  };
+  if (answer == nullptr) {
+    static thread_local FreeAtEnd free_at_end;
+    static_cast<void>(free_at_end);
+    answer = new char[kTextBytes];
+  }
+  return answer;
 }
 
 }  // namespace
@@ -82,6 +100,13 @@ absl::Status FailureOf(const wire::CommRegion& region) {
   return StatusOf(error, std::string_view(text, strnlen(text, sizeof(region.failure.text))));
 }
 
+absl::Status WorkFailureOf(const wire::CommRegion& region) {
+  // In this order: accepts_calls is written before the error, and cleared after it.
+  if (region.failure.error.load(std::memory_order_acquire) == 0) return absl::OkStatus();
+  if (region.failure.accepts_calls.load(std::memory_order_acquire) != 0) return absl::OkStatus();
+  return FailureOf(region);
+}
+
 const char* RemedyOf(const absl::Status& failure) {
   switch (ResultOf(failure)) {
     case ncclInvalidArgument:
@@ -105,12 +130,11 @@ const char* RemedyOf(const absl::Status& failure) {
 
 ncclResult_t Remember(const absl::Status& status) {
   if (status.ok()) return ncclSuccess;
+  NoteFailures();
   const std::string_view text(status.message().data(), status.message().size());
   Copy(text, thread_text);
-  {
-    std::lock_guard lock(process_text_mutex);
-    Copy(text, process_text);
-  }
+  std::lock_guard lock(process_text_mutex);
+  Copy(text, process_text);
   return ResultOf(status);
 }
 
@@ -119,17 +143,25 @@ ncclResult_t Report(const absl::Status& status) {
   return Remember(status);
 }
 
-const char* LastErrorText() {
-  if (thread_text[0] == '\0') {
-    std::lock_guard lock(process_text_mutex);
-    std::memcpy(thread_text, process_text, kTextBytes);
-  }
-  return thread_text;
+void RememberAsync(std::string_view text) {
+  Say(Verbosity::kWarn, text);
+  std::lock_guard lock(process_text_mutex);
+  Copy(text, process_text);
 }
 
-const char* KeepText(std::string_view text) {
-  Copy(text, thread_text);
-  return thread_text;
+const char* ProcessErrorText() {
+  std::lock_guard lock(process_text_mutex);
+  return AnswerText(process_text);
+}
+
+const char* ThreadErrorText() {
+  return thread_text[0] != '\0' ? AnswerText(thread_text) : ProcessErrorText();
+}
+
+const char* AnswerText(std::string_view text) {
+  char* const answer = AnswerOfThread();
+  Copy(text, answer);
+  return answer;
 }
 
 const char* DescribeResult(ncclResult_t result) {

@@ -27,6 +27,8 @@ absl::Status StatusOf(wire::ErrorClass error, std::string_view text);
 
 // What the daemon wrote into a communicator's region; ok if it wrote nothing.
 absl::Status FailureOf(const wire::CommRegion& region);
+// The same, ok too as long as calls are accepted: a rank is gone, and no call has needed it yet.
+absl::Status WorkFailureOf(const wire::CommRegion& region);
 
 // A copy that shares nothing with the original: for a status that is kept and told to several
 // threads. (Abseil counts references in its own library, where the thread sanitizer cannot see it.)
@@ -37,15 +39,22 @@ inline absl::Status Unshared(const absl::Status& status) {
 // What to do about a communicator that failed so: a sentence.
 const char* RemedyOf(const absl::Status& failure);
 
-// Remembers the text for this thread's LastErrorText and gives the code; Report besides says it
-// under NCCL_DEBUG=WARN. An ok status is ncclSuccess and leaves the text alone.
+// Remembers the text as the thread's and the process's last error and gives the code; Report
+// besides says it under NCCL_DEBUG=WARN. An ok status is ncclSuccess and leaves the text alone.
 ncclResult_t Remember(const absl::Status& status);
 ncclResult_t Report(const absl::Status& status);
 
-// The text of this thread's last error, else of the process's; "" if there was none. With a text
-// given, that one is kept and returned. LIFETIME: until the thread's next error.
-const char* LastErrorText();
-const char* KeepText(std::string_view text);
+// Remembers a failure that no call returned as the process's last error, and says it under
+// NCCL_DEBUG=WARN.
+void RememberAsync(std::string_view text);
+
+// Answers of ncclGetLastError (last_error.h). LIFETIME: until the thread asks again.
+// The process's last error; "" if there was none.
+const char* ProcessErrorText();
+// The thread's last error, else the process's.
+const char* ThreadErrorText();
+// The text that is given.
+const char* AnswerText(std::string_view text);
 
 // ncclGetErrorString.
 const char* DescribeResult(ncclResult_t result);

@@ -60,8 +60,24 @@ void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_v
     // Pairs with the acquire load in FailureOf.
     region.failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
   }
-  wire::SignalFence(region.done, wire::kFencePoison);
-  wire::PoisonCaptured(region);
+  // Where a death was reported before. Pairs with the acquire load in WorkFailureOf.
+  region.failure.accepts_calls.store(0, std::memory_order_release);
+}
+
+void ReleaseStreams(wire::CommRegion& region, bool captured) {
+  std::lock_guard lock(fail_mutex);
+  const uint64_t done = region.done.value.load(std::memory_order_acquire);
+  if (done != wire::kFencePoison) {
+    region.failure.done_before = done;
+    // Makes done_before visible to DoneOf.
+    wire::SignalFence(region.done, wire::kFencePoison);
+  }
+  if (captured) wire::PoisonCaptured(region);
+}
+
+uint64_t DoneOf(const wire::CommRegion& region) {
+  const uint64_t done = region.done.value.load(std::memory_order_acquire);
+  return done == wire::kFencePoison ? region.failure.done_before : done;
 }
 
 void FenceGraveyard::Bury(std::unique_ptr<FencePage> page, bool ended_well, MonotonicNs now) {

@@ -52,9 +52,17 @@ class FencePage {
   CUdeviceptr device_base_ = 0;
 };
 
-// Writes the failure on the daemon's behalf (it is dead, or does not answer) unless there is one,
-// and releases every stream that waits. THREAD: any.
+// Writes the failure on the daemon's behalf (it is dead, or does not answer) unless there is one.
+// Streams stay blocked. THREAD: any.
 void FailLocally(wire::CommRegion& region, wire::ErrorClass error, std::string_view text);
+
+// Releases every stream that waits, or will wait, for work of the region; `captured`: of graphs,
+// too. The program has ended the communicator: nobody takes what the buffers hold for results.
+// THREAD: any.
+void ReleaseStreams(wire::CommRegion& region, bool captured);
+
+// What `done` said last of its own. THREAD: any.
+uint64_t DoneOf(const wire::CommRegion& region);
 
 // Where the pages of ended communicators rest. A stream may still hold a wait on a page whose
 // communicator is destroyed (the wait is satisfied, but the stream has not come to it), so a page

@@ -130,8 +130,10 @@ absl::Status Group::RunInits(bool* in_progress) {
   std::vector<InitJob> jobs = std::exchange(inits_, {});
   for (InitJob& job : jobs) {
     note(job.comm->Join());
-    if (job.ends_parent) job.parent->EndedByShrink();
     if (job.blocking && job.parent) job.parent->ChildJoins(job.comm.get());
+  }
+  for (InitJob& job : jobs) {
+    if (job.ends_parent) job.parent->EndForShrink();
   }
   for (InitJob& job : jobs) {
     if (!job.blocking) {
@@ -170,6 +172,7 @@ void Group::RunLeaving() {
   for (CommRef& comm : leaving) {
     // What failed while it was flushed was told by ncclCommGetAsyncError; leaving succeeds.
     (void)comm->AwaitFinalized();
+    comm->ReleaseStreams();
   }
 }
 

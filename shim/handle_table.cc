@@ -14,6 +14,9 @@ ncclComm_t HandleTable::Insert(std::unique_ptr<Communicator> comm) {
   free_.pop_front();
   Slot& slot = slots_[index];
   slot.comm = comm.release();
+  if (index >= used_.load(std::memory_order_relaxed)) {
+    used_.store(index + 1, std::memory_order_release);
+  }
   // Late users of the slot's former communicator may count up and down meanwhile: keep their count.
   uint64_t before = slot.state.load(std::memory_order_relaxed);
   uint64_t after;
@@ -45,6 +48,21 @@ CommRef HandleTable::Find(ncclComm_t handle) {
     return {};
   }
   return CommRef(this, index, slot.comm);
+}
+
+void HandleTable::ForEach(void (*visit)(Communicator&)) {
+  const uint32_t used = used_.load(std::memory_order_acquire);
+  for (uint32_t index = 0; index < used; ++index) {
+    Slot& slot = slots_[index];
+    if ((slot.state.load(std::memory_order_acquire) & kLive) == 0) continue;
+    const uint64_t state = slot.state.fetch_add(1, std::memory_order_acq_rel);
+    if ((state & kLive) == 0) {
+      Release(index);
+      continue;
+    }
+    const CommRef comm(this, index, slot.comm);
+    visit(*comm);
+  }
 }
 
 bool HandleTable::Retire(ncclComm_t handle) {

@@ -70,6 +70,9 @@ class HandleTable {
   // Empty for a handle that is not alive.
   CommRef Find(ncclComm_t handle);
 
+  // Calls `visit` for every communicator that is alive. Slots that were never used cost nothing.
+  void ForEach(void (*visit)(Communicator&));
+
   // Takes the handle out of use. True for one caller only.
   bool Retire(ncclComm_t handle);
 
@@ -96,6 +99,8 @@ class HandleTable {
   std::unique_ptr<Slot[]> slots_;
   std::mutex mutex_;
   std::deque<uint32_t> free_;  // guarded by mutex_; oldest first, so that reuse is late
+  std::atomic<uint32_t> used_{
+      0};  // slots from here on were never used; release, pairs with ForEach
 };
 
 inline CommRef::~CommRef() {

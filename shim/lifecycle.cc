@@ -16,6 +16,7 @@
 #include "shim/error_text.h"
 #include "shim/group.h"
 #include "shim/join_message.h"
+#include "shim/last_error.h"
 #include "shim/process.h"
 #include "shim/unique_id_env.h"
 
@@ -165,7 +166,10 @@ ncclResult_t Destroy(ncclComm_t handle) {
   if (handle == nullptr) return ncclSuccess;
   GroupOfCall group;
   absl::StatusOr<CommRef> comm = TakeOut("ncclCommDestroy", handle);
-  if (comm.ok()) group->AddLeaving(*std::move(comm));
+  if (comm.ok()) {
+    NoteFailureOf(**comm);
+    group->AddLeaving(*std::move(comm));
+  }
   return group.Finish(comm.status());
 }
 
@@ -173,6 +177,7 @@ ncclResult_t Abort(ncclComm_t handle) {
   if (handle == nullptr) return ncclSuccess;
   absl::StatusOr<CommRef> comm = TakeOut("ncclCommAbort", handle);
   if (!comm.ok()) return Report(comm.status());
+  NoteFailureOf(**comm);
   (*comm)->Abort();
   return ncclSuccess;
 }

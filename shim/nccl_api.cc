@@ -10,6 +10,7 @@
 #include "shim/error_text.h"
 #include "shim/exported.h"
 #include "shim/group.h"
+#include "shim/last_error.h"
 #include "shim/lifecycle.h"
 #include "shim/memory.h"
 #include "shim/process.h"
@@ -97,23 +98,16 @@ MCCS_EXPORT const char* pncclGetErrorString(ncclResult_t result) {
 }
 MCCS_ALSO_WEAK(ncclGetErrorString);
 
-// The failure of the given communicator where it has one: a watchdog thread asks for it, and the
-// error was met by no call of its own. It says whose end failed, what failed, and what to do.
-MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) {
-  if (const shim::CommRef comm = shim::Process::Get().handles().Find(handle)) {
-    if (const absl::Status failure = comm->Failure(); !failure.ok()) {
-      return shim::KeepText(absl::StrCat("rank ", comm->rank(), " of ", comm->ranks(),
-                                         " (CUDA device ", comm->device(), "): ", failure.message(),
-                                         ". ", shim::RemedyOf(failure)));
-    }
-  }
-  return shim::LastErrorText();
-}
+MCCS_EXPORT const char* pncclGetLastError(ncclComm_t handle) { return shim::LastErrorOf(handle); }
 MCCS_ALSO_WEAK(ncclGetLastError);
 
 MCCS_EXPORT ncclResult_t pncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
-  return shim::AnswerAbout("ncclCommGetAsyncError", handle, error,
-                           [](shim::Communicator& comm) { return comm.AsyncResult(); });
+  return shim::AnswerAbout("ncclCommGetAsyncError", handle, error, [](shim::Communicator& comm) {
+    const ncclResult_t result = comm.AsyncResult();
+    if (result != ncclSuccess) [[unlikely]]
+      shim::NoteFailureOf(comm);
+    return result;
+  });
 }
 MCCS_ALSO_WEAK(ncclCommGetAsyncError);
 

@@ -326,6 +326,9 @@ absl::Status GroupWork::PushAll() {
     if (batch.capture != 0) continue;
     SubmitSide& side = batch.comm->submit_side();
     batch.last_sequence = side.ring.last_sequence();
+    // What the ring did not take will not be done: the streams wait for the end of the
+    // communicator.
+    if (batch.broken) ++batch.last_sequence;
     for (const StreamUse& use : batch.streams) side.slots.Posted(use.slot, batch.last_sequence);
     if (batch.broken && status.ok()) status = batch.comm->Failure();
   }

@@ -292,6 +292,7 @@ bool Communicator::PollActive() {
     Fail(status);
     return true;
   }
+  ReportDeaths(now);
   if (gives_back_) GiveBackMemory();
   LookForHangs(now);
   NoteActivity(now);

@@ -196,6 +196,7 @@ class Communicator {
   void StartMessages();
   void LookForHangs(MonotonicNs now);
   void NoteActivity(MonotonicNs now);
+  void ReportDeaths(MonotonicNs now);
 
   // Once; and once more behind a failure that may wait (in_order_), for a cause that may not.
   void Fail(const absl::Status& why, bool tell_others = true);

@@ -80,6 +80,18 @@ void Communicator::TellPorts(const absl::Status& named) {
   }
 }
 
+// A call that needs a dead rank fails by Departures::Check. Ranks that have posted nothing hear of
+// the death all the same, before their next call.
+void Communicator::ReportDeaths(MonotonicNs now) {
+  const bool idle = !loop_->wants_more() && !messages_->wants_more();
+  const absl::Status death = departures_.TakeDeath(idle, now);
+  if (death.ok()) return;
+  const absl::Status named = Named(death);
+  for (const LocalRank& local : locals_) {
+    if (local.port != nullptr) local.port->ReportDeath(named);
+  }
+}
+
 absl::Status Communicator::Named(const absl::Status& why) const {
   return absl::Status(why.code(), absl::StrCat("communicator ", FormatCommId(id()), ": ",
                                                std::string(why.message())));

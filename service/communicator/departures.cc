@@ -1,6 +1,7 @@
 #include "service/communicator/departures.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/utf8.h"
@@ -80,6 +81,10 @@ absl::Status CheckDeparture(const peer::Departed& departed, int ranks, uint64_t 
 }
 
 void Departures::Add(Departure departure) {
+  if (!departure.in_order && !std::exchange(death_seen_, true)) {
+    death_ =
+        absl::UnavailableError(absl::StrCat("rank ", departure.rank.value(), " ", departure.why));
+  }
   by_rank_.emplace(departure.rank, departures_.size());
   departures_.push_back(std::move(departure));
 }
@@ -115,6 +120,17 @@ absl::Status Departures::Check(const OperationLoop& operations, const MessageLoo
     fails_at_ = now + kPatienceNs;
   }
   return now < fails_at_ ? absl::OkStatus() : in_vain;
+}
+
+absl::Status Departures::TakeDeath(bool idle, MonotonicNs now) {
+  if (death_.ok() || !idle) {
+    report_at_ = kNever;
+    return absl::OkStatus();
+  }
+  if (report_at_ == kNever) report_at_ = now + kIdleBeforeReportNs;
+  if (now < report_at_) return absl::OkStatus();
+  report_at_ = kNever;
+  return std::exchange(death_, absl::OkStatus());
 }
 
 }  // namespace mccs

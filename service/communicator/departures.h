@@ -10,6 +10,7 @@
 #ifndef MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_
 #define MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -48,6 +49,11 @@ class Departures {
   // How long a call waits for a rank that has left by a call of its own.
   static constexpr int64_t kPatienceNs = 30 * kNsPerSec;
 
+  // How long ranks are idle before they are told of a death. Their programs may still be about to
+  // find that their last call has succeeded: a watchdog that sees an error first (PyTorch's looks
+  // every 100 ms) would end a process whose peers had done all their work and exited.
+  static constexpr int64_t kIdleBeforeReportNs = 300 * kNsPerMs;
+
   void Add(Departure departure);
   bool empty() const { return departures_.empty(); }
   bool Has(Rank rank) const { return by_rank_.contains(rank); }
@@ -57,8 +63,11 @@ class Departures {
   // kUnavailable, with the call and the rank that left, when a local rank waits for one that will
   // not come, and has waited long enough.
   absl::Status Check(const OperationLoop& operations, const MessageLoop& messages, MonotonicNs now);
-  // When Check will say so, though nothing happens.
-  MonotonicNs NextDeadline() const { return fails_at_; }
+  // kUnavailable, with the rank, once for the first death, when the local ranks have been idle for
+  // kIdleBeforeReportNs since.
+  absl::Status TakeDeath(bool idle, MonotonicNs now);
+  // When Check or TakeDeath will report, though nothing happens.
+  MonotonicNs NextDeadline() const { return std::min(fails_at_, report_at_); }
 
  private:
   std::vector<Departure> departures_;
@@ -66,6 +75,9 @@ class Departures {
   static constexpr MonotonicNs kNever = std::numeric_limits<MonotonicNs>::max();
 
   MonotonicNs fails_at_ = kNever;  // of a call that waits for one who left in order
+  absl::Status death_;             // the first, until it is reported
+  bool death_seen_ = false;
+  MonotonicNs report_at_ = kNever;  // of death_, as long as the local ranks stay idle
 };
 
 }  // namespace mccs

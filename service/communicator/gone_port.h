@@ -31,6 +31,7 @@ class GonePort final : public RankPort {
     return absl::UnavailableError("the rank has left");
   }
   void NoSeat(uint64_t, const absl::Status&) override {}
+  void ReportDeath(const absl::Status&) override {}
   void Fail(const absl::Status&) override {}
   void LetGo() override {}
 };

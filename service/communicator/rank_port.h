@@ -134,7 +134,11 @@ class RankPort {
   // for none. At most one of the two.
   virtual absl::Status TakeSeat(uint64_t request, const JoinRequest& join) = 0;
   virtual void NoSeat(uint64_t request, const absl::Status& why) = 0;
-  // Nothing more will succeed: tells the rank why and releases its streams. At most once.
+  // Reports to an idle rank that another one died. Calls are still accepted: those that do not need
+  // the dead rank succeed.
+  virtual void ReportDeath(const absl::Status& why) = 0;
+  // Nothing more will succeed: reports why. Its streams stay blocked until the program ends the
+  // communicator. Acts once.
   virtual void Fail(const absl::Status& why) = 0;
   // Ends what Communicator::Leave began: neither the port nor its buffers are used any more.
   virtual void LetGo() = 0;

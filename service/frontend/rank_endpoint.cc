@@ -211,26 +211,29 @@ void RankEndpoint::DropFailedCalls() {
 
 // ---- The end ------------------------------------------------------------------------------------
 
+void RankEndpoint::ReportDeath(const absl::Status& why) {
+  if (!failed_) WriteError(why, /*accepts_calls=*/true);
+}
+
 void RankEndpoint::Fail(const absl::Status& why) {
   if (std::exchange(failed_, true)) return;
+  WriteError(why, /*accepts_calls=*/false);
+  // Where a death was reported before. Pairs with the acquire load of the shim's WorkFailureOf.
+  region().failure.accepts_calls.store(0, std::memory_order_release);
+}
+
+void RankEndpoint::WriteError(const absl::Status& why, bool accepts_calls) {
+  if (std::exchange(error_written_, true)) return;
   wire::ErrorLine& line = region().failure;
   const std::string text(why.message());
   std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);
-  line.done_before = region().done.value.load(std::memory_order_relaxed);
+  line.accepts_calls.store(accepts_calls ? 1 : 0, std::memory_order_relaxed);
   // Pairs with the acquire load of ncclCommGetAsyncError: text first.
   line.error.store(static_cast<uint32_t>(ToErrorClass(why)), std::memory_order_release);
-  Poison();
-}
-
-void RankEndpoint::Poison() {
-  wire::SignalFence(region().done, wire::kFencePoison);
-  wire::PoisonCaptured(region());
 }
 
 void RankEndpoint::LetGo() {
   communicator = nullptr;
-  // Nobody runs a replay that comes later; its stream shall not wait.
-  if (captured_.size() > 0) wire::PoisonCaptured(region());
   DropCalls();
   listener_.let_go();
 }

@@ -71,13 +71,12 @@ class RankEndpoint final : public RankPort {
   void NoSeat(uint64_t request, const absl::Status& why) override {
     listener_.no_seat(request, why);
   }
+  void ReportDeath(const absl::Status& why) override;
   void Fail(const absl::Status& why) override;
   void LetGo() override;
 
   CapturedGroups& captured() { return captured_; }
   RankWindows& windows() { return windows_; }
-  // Releases the streams that wait for this rank's work: it will never be done.
-  void Poison();
 
   // How many records must have been taken before none of those that are posted now names the
   // buffer; 0: none of them does. Looks at `budget` records at most, which it lowers by as many;
@@ -117,6 +116,8 @@ class RankEndpoint final : public RankPort {
   // What has been posted so far is complete, as far as messages go: tells the streams.
   void SignalIfDone();
   void DropCalls();
+  // Publishes the first error of this rank.
+  void WriteError(const absl::Status& why, bool accepts_calls);
 
   Caller caller_;
   const BufferRegistry& buffers_;
@@ -133,6 +134,7 @@ class RankEndpoint final : public RankPort {
   size_t taken_messages_ = 0;
   size_t complete_messages_ = 0;
   bool failed_ = false;
+  bool error_written_ = false;      // the text in the region: it stays
   std::vector<ReadyFence> fences_;  // that the calls taken so far, or the one to come, wait for
   CapturedGroups captured_;
   RankWindows windows_;

@@ -382,10 +382,6 @@ absl::Status Session::EndRank(uint32_t handle, uint64_t request, const std::stri
                                  absl::StrCat("communicator handle ", handle, " is not in use")));
   }
   slot->second.end_requests.push_back(request);
-  // Also of one that failed and has not said so yet: nothing that was posted will be done.
-  const Communicator* communicator = slot->second.endpoint->communicator;
-  const bool failed = communicator != nullptr && !communicator->failure().ok();
-  slot->second.poison = failed || how == Communicator::Leaving::kAtOnce;
   Leave(handle, why, how);
   return absl::OkStatus();
 }
@@ -402,7 +398,6 @@ void Session::Leave(uint32_t handle, const std::string& why, Communicator::Leavi
 // The communicator has let go of the rank.
 void Session::RankFree(uint32_t handle) {
   RankSlot& slot = ranks_.at(handle);
-  if (slot.poison) slot.endpoint->Poison();
   for (uint64_t request : std::exchange(slot.end_requests, {})) {
     if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
   }
@@ -447,7 +442,6 @@ bool Session::EndNextRank() {
   const bool gone = absl::IsUnavailable(why_closing_);
   const std::string message(why_closing_.message());
   slot.init_answered = true;  // nobody is there to hear it
-  slot.poison = true;
   // A process that lives on shall know why its communicators do not.
   if (!gone) {
     slot.endpoint->Fail(

@@ -88,7 +88,6 @@ class Session {
     bool init_answered = false;
     std::vector<uint64_t> end_requests = {};  // CommAbort and CommDestroy not answered yet
     std::optional<Communicator::Leaving> leaving = {};
-    bool poison = false;  // on the way out (abort)
   };
   // A request for a communicator out of another one, not decided yet.
   struct PendingSeat {

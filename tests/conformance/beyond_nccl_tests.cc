@@ -14,7 +14,7 @@ constexpr size_t kCount = 50'000;
 constexpr size_t kBytes = kCount * sizeof(int32_t);
 
 // Rank 0 makes one call, the others another: all ranks must hear ncclInvalidUsage and a text with
-// both, and no stream may stay blocked.
+// both, and streams stay blocked until the communicator is aborted.
 void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
               const std::vector<std::string>& words) {
   ncclComm_t comm = t.NewWorld();
@@ -22,9 +22,10 @@ void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
   DeviceBuffer send = t.NewBuffer(kBytes * t.size());
   DeviceBuffer receive = t.NewBuffer(kBytes * t.size());
   const Call& call = t.is_root() ? of_root : of_others;
+  ncclResult_t posted = ncclSuccess;
   if (t.ok()) {
     // The others may have called, and the communicator have failed, before this rank calls.
-    const ncclResult_t posted = Post(call, send.data, receive.data, comm, stream);
+    posted = Post(call, send.data, receive.data, comm, stream);
     EXPECT_THAT(
         t, posted == ncclSuccess || posted == ncclInvalidUsage,
         "ncclSuccess or ncclInvalidUsage of " + ToText(call) + ", got " + std::to_string(posted));
@@ -41,10 +42,10 @@ void DoNotFit(Test& t, const Call& of_root, const Call& of_others,
   for (const std::string& word : words) {
     EXPECT_THAT(t, text.find(word) != std::string::npos, "'" + word + "' in the text: " + text);
   }
-  // The stream goes on, whether it says so as an error or not.
-  t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
   t.Barrier();
+  if (posted == ncclSuccess) t.ExpectBusy(stream, "its call has failed");
   t.Abort(comm);
+  t.Wait(stream);
   Works(t, t.World());
 }
 
@@ -87,7 +88,8 @@ void SendAndReceiveDoNotFit(Test& t) {
   const int last = t.size() - 1;
   if (t.is_root()) NCCL_OK(t, ncclSend(buffer.data, kCount, ncclInt32, last, comm, stream));
   if (t.rank() == last) NCCL_OK(t, ncclRecv(buffer.data, kCount / 2, ncclInt32, 0, comm, stream));
-  if (t.is_root() || t.rank() == last) {
+  const bool posted = t.is_root() || t.rank() == last;
+  if (posted) {
     ncclResult_t state = ncclSuccess;
     t.Until(
         [&] {
@@ -96,10 +98,11 @@ void SendAndReceiveDoNotFit(Test& t) {
         },
         "an error of a send and a receive that do not fit together");
     t.ExpectEqual(ncclInvalidUsage, state, "the asynchronous error");
-    t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
   }
   t.Barrier();
+  if (posted) t.ExpectBusy(stream, "its call has failed");
   t.Abort(comm);
+  t.Wait(stream);
   Works(t, t.World());
 }
 
@@ -175,7 +178,8 @@ void ADestroyInAGroupThatFails(Test& t) {
     NCCL_RETURNS(t, ncclInvalidArgument, SumInto(buffers, comm, stream));
     NCCL_RETURNS(t, ncclInvalidArgument, ncclGroupEnd());
   } else {
-    EXPECT_THAT(t, SumInto(buffers, comm, stream) != ncclInvalidArgument, "a call that is right");
+    const ncclResult_t posted = SumInto(buffers, comm, stream);
+    EXPECT_THAT(t, posted != ncclInvalidArgument, "a call that is right");
     ncclResult_t state = ncclSuccess;
     t.Until(
         [&] {
@@ -183,8 +187,9 @@ void ADestroyInAGroupThatFails(Test& t) {
           return state != ncclSuccess;
         },
         "the end of a communicator that rank 0 has left");
-    t.Until([&] { return cudaStreamQuery(stream) != cudaErrorNotReady; }, "the stream's release");
+    if (posted == ncclSuccess) t.ExpectBusy(stream, "its call has failed");
     t.Abort(comm);
+    t.Wait(stream);
   }
   t.Barrier();
   Works(t, t.World());

@@ -126,7 +126,7 @@ TEST(SimFailure, ADeadProcessFailsTheOthersAndNamesItself) {
   ASSERT_TRUE(
       world.RunUntil([&] { return job.rank(0).failed() && job.rank(2).failed(); }, kNsPerSec));
   EXPECT_THAT(job.rank(2).failure(), testing::HasSubstr("rank 1"));
-  EXPECT_GE(static_cast<int64_t>(job.rank(0).done()), static_cast<int64_t>(wire::kFencePoison));
+  EXPECT_EQ(job.rank(0).done(), 0u) << "the stream goes on without its result";
 }
 
 TEST(SimFailure, ADeadDaemonFailsTheOtherHosts) {
@@ -158,6 +158,49 @@ TEST(SimFailure, CallsThatDoNotFitTogetherAreNamedOnEveryRank) {
     EXPECT_THAT(job.rank(r).failure(), testing::HasSubstr("all_reduce #1 count 1000"));
     EXPECT_THAT(job.rank(r).failure(), testing::HasSubstr("all_gather #1 count 500"));
   }
+}
+
+// Also where nobody calls anything; but not as long as a program may be about to find that its last
+// call has succeeded.
+TEST(SimFailure, ADeathIsReportedToIdleRanksBeforeTheirNextCall) {
+  SimWorld world({.seed = 8, .network = {}});
+  SimJob job(world, {0, 0, 1}, 1 << 16);
+  ASSERT_TRUE(job.Form());
+  job.Fill(100);
+  job.PostAll(OpKind::kAllReduce, 100);
+  ASSERT_TRUE(world.RunUntil([&] { return job.Done(); }));
+  job.tenant(1).Kill();
+  world.RunFor(200 * kNsPerMs);
+  for (int r : {0, 2}) EXPECT_FALSE(job.rank(r).failed()) << job.rank(r).failure();
+  ASSERT_TRUE(
+      world.RunUntil([&] { return job.rank(0).failed() && job.rank(2).failed(); }, 200 * kNsPerMs));
+  for (int r : {0, 2}) {
+    EXPECT_THAT(job.rank(r).failure(), testing::HasSubstr("rank 1 is gone: its process"));
+    EXPECT_EQ(job.rank(r).region().failure.error.load(),
+              static_cast<uint32_t>(wire::ErrorClass::kRemote));
+    EXPECT_EQ(job.rank(r).region().failure.accepts_calls.load(), 1u);
+    EXPECT_EQ(job.rank(r).done(), 1u);
+  }
+  // A call that needs the dead rank fails, and releases nothing.
+  job.Post(0, OpKind::kAllReduce, 100);
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).region().failure.accepts_calls.load() == 0; },
+                             kNsPerSec));
+  world.RunFor(kNsPerSec);
+  EXPECT_EQ(job.rank(0).done(), 1u);
+}
+
+// Those that do not need it succeed, reported or not.
+TEST(SimFailure, CallsWithoutTheDeadRankSucceed) {
+  SimWorld world({.seed = 9, .network = {}});
+  SimJob job(world, {0, 0, 1}, 1 << 16);
+  ASSERT_TRUE(job.Form());
+  job.Fill(100);
+  job.tenant(1).Kill();
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(2).failed(); }, kNsPerSec));
+  job.Post(0, {.sends = true, .peer = 2, .count = 100});
+  job.Post(2, {.sends = false, .peer = 0, .count = 100});
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).done() == 1 && job.rank(2).done() == 1; }));
+  EXPECT_EQ(job.rank(2).region().failure.accepts_calls.load(), 1u);
 }
 
 TEST(SimFailure, AnAbortEndsOnlyWhatNeedsTheRank) {
@@ -193,14 +236,14 @@ TEST(SimFailure, AnAbortInTheMiddleOfAnOperationIsNoFailureForOthersYet) {
         ASSERT_FALSE(job.rank(r).failed()) << "rank " << r << ": " << job.rank(r).failure();
         job.tenant(r).Abort(job.rank(r));
         ASSERT_TRUE(world.RunUntil([&] { return job.rank(r).ended; }, kNsPerSec));
-        EXPECT_EQ(job.rank(r).done(), wire::kFencePoison) << "rank " << r;
+        EXPECT_EQ(job.rank(r).done(), 0u) << "rank " << r << ": releasing streams is the shim's";
         world.RunFor(5 * kNsPerSec);
       }
       if (!whole) job.Post(0, OpKind::kAllReduce, 200'000);
       EXPECT_FALSE(job.rank(0).failed()) << job.rank(0).failure();
       ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed(); }, 31 * kNsPerSec));
       EXPECT_THAT(job.rank(0).failure(), testing::HasSubstr("was aborted"));
-      EXPECT_EQ(job.rank(0).done(), wire::kFencePoison);
+      EXPECT_EQ(job.rank(0).done(), 0u);
     }
   }
 }

@@ -237,23 +237,43 @@ TEST_F(RankEndpointTest, ARefusalIsSaidToEveryoneWhoLooks) {
   EXPECT_EQ(page().done.value.load(), 1u);
 }
 
-TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesTheStreams) {
+TEST_F(RankEndpointTest, AFailureIsWrittenOnceAndReleasesNoStream) {
   endpoint_->Fail(absl::UnavailableError(std::string(5000, 'x')));
   endpoint_->Fail(absl::InvalidArgumentError("second"));
   EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
   EXPECT_EQ(strnlen(page().failure.text, sizeof(page().failure.text)),
             sizeof(page().failure.text) - 1);
-  EXPECT_EQ(page().done.value.load(), wire::kFencePoison);
+  EXPECT_EQ(page().failure.accepts_calls.load(), 0u);
+  EXPECT_EQ(page().done.value.load(), 0u);
 }
 
-TEST_F(RankEndpointTest, AFailureSaysHowFarTheWorkHadCome) {
+TEST_F(RankEndpointTest, ADeathIsReportedAndCallsAreStillTaken) {
+  endpoint_->ReportDeath(absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kRemote));
+  EXPECT_STREQ(page().failure.text, "rank 1 is gone");
+  EXPECT_EQ(page().failure.accepts_calls.load(), 1u);
+  Push(Call(1));
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  endpoint_->Complete();
+  EXPECT_EQ(page().done.value.load(), 1u);
+}
+
+TEST_F(RankEndpointTest, AFailureBehindADeathKeepsItsTextAndTakesNoCalls) {
+  endpoint_->ReportDeath(absl::UnavailableError("rank 1 is gone"));
+  endpoint_->Fail(absl::InvalidArgumentError("call #1 cannot complete"));
+  endpoint_->ReportDeath(absl::UnavailableError("rank 2 is gone"));
+  EXPECT_STREQ(page().failure.text, "rank 1 is gone");
+  EXPECT_EQ(page().failure.accepts_calls.load(), 0u);
+}
+
+TEST_F(RankEndpointTest, AFailureLeavesTheDoneWordWhereTheWorkHadCome) {
   for (uint64_t n = 1; n <= 3; ++n) Push(Call(n));
   for (int i = 0; i < 2; ++i) {
     ASSERT_NE(*endpoint_->Front(), nullptr);
     endpoint_->Complete();
   }
   endpoint_->Fail(absl::UnavailableError("gone"));
-  EXPECT_EQ(page().failure.done_before, 2u);
+  EXPECT_EQ(page().done.value.load(), 2u);
 }
 
 TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {

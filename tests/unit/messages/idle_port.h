@@ -28,6 +28,7 @@ class IdlePort : public RankPort {
   void InitDone(const absl::Status&, CommId, int) override {}
   absl::Status TakeSeat(uint64_t, const JoinRequest&) override { return absl::OkStatus(); }
   void NoSeat(uint64_t, const absl::Status&) override {}
+  void ReportDeath(const absl::Status&) override {}
   void Fail(const absl::Status&) override {}
   void LetGo() override {}
 };

@@ -1,6 +1,7 @@
 // Calls on streams that are captured into a CUDA graph: what the graph gets, what the daemon hears,
 // and what is given back.
 #include <algorithm>
+#include <utility>
 
 #include "tests/unit/shim/shim_fixture.h"
 
@@ -184,13 +185,30 @@ TEST_F(CaptureTest, WhatTheDaemonRefusesIsNotCaptured) {
   daemon_.RefuseWith(wire::ErrorClass::kNone);
 }
 
-TEST_F(CaptureTest, ADeadDaemonReleasesReplaysNowAndLater) {
+TEST_F(CaptureTest, ADeadDaemonReleasesNoReplay) {
   CaptureBoth();
   fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never comes
   fake_cuda::Advance();
   daemon_.Die();
-  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+  for (size_t r : {0, 1}) {
+    ncclResult_t error = ncclSuccess;
+    while (error == ncclSuccess) ncclCommGetAsyncError(comms_[r], &error);
+  }
+  fake_cuda::Launch(graphs_[1], streams_[1]);  // of a communicator that has failed
+  fake_cuda::Advance();
+  for (CUstream stream : {streams_[0], streams_[1]}) {
+    EXPECT_FALSE(fake_cuda::Pending(stream).empty());
+  }
+  for (ncclComm_t comm : std::exchange(comms_, {})) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  for (CUstream stream : {streams_[0], streams_[1]}) EXPECT_TRUE(fake_cuda::Synchronize(stream));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "later";
+}
+
+TEST_F(CaptureTest, ADestroyReleasesLaterReplays) {
+  CaptureBoth();
+  ASSERT_TRUE(Replay());
+  for (ncclComm_t comm : std::exchange(comms_, {})) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_TRUE(Replay());
 }
 
 TEST_F(CaptureTest, AnAbortReleasesReplaysNowAndLater) {

@@ -311,7 +311,6 @@ void FakeDaemon::OnAbort(Session& session, const wire::CommAbort& message) {
       for (auto& [rank, member] : comm->members) {
         if (member->session != &session || member->handle != message.comm_handle) continue;
         member->gone = true;
-        wire::SignalFence(member->region().done, wire::kFencePoison);
       }
     }
   }
@@ -461,13 +460,13 @@ void FakeDaemon::Compute(Comm& comm, const std::vector<wire::WorkRecord>& calls)
 
 // ---- For tests -------------------------------------------------------------------------------
 
-void FakeDaemon::FailRank(int rank, wire::ErrorClass error, const std::string& text) {
+void FakeDaemon::FailRank(int rank, wire::ErrorClass error, const std::string& text,
+                          bool accepts_calls) {
   std::lock_guard lock(mutex_);
   Member& member = *comms_.back()->members.at(rank);
+  member.region().failure.accepts_calls.store(accepts_calls ? 1 : 0);
   std::strcpy(member.region().failure.text, text.c_str());
-  member.region().failure.done_before = member.region().done.value.load();
   member.region().failure.error.store(static_cast<uint32_t>(error), std::memory_order_release);
-  wire::SignalFence(member.region().done, wire::kFencePoison);
 }
 
 std::vector<wire::WorkRecord> FakeDaemon::RecordsOf(int rank) {

@@ -44,7 +44,12 @@ class FakeDaemon {
   // The next answers to MapChunk carry this text.
   void RefuseChunks(const std::string& why);
   // Fails a rank's communicator as the daemon does when a peer dies.
-  void FailRank(int rank, wire::ErrorClass error, const std::string& text);
+  void FailRank(int rank, wire::ErrorClass error, const std::string& text,
+                bool accepts_calls = false);
+  // The same for a death that no call has met yet.
+  void ReportDeath(int rank, const std::string& text) {
+    FailRank(rank, wire::ErrorClass::kRemote, text, /*accepts_calls=*/true);
+  }
 
   // What was seen so far.
   std::vector<wire::WorkRecord> RecordsOf(int rank);

@@ -47,7 +47,6 @@ void FakeDaemon::OnRevoke(Session& session, const wire::CommRevoke& message) {
     std::strcpy(member->region().failure.text, "rank was revoked");
     member->region().failure.error.store(static_cast<uint32_t>(wire::ErrorClass::kRemote),
                                          std::memory_order_release);
-    wire::SignalFence(member->region().done, wire::kFencePoison);
   }
   Answer(session, message.header.request, wire::Done{});
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "shim/driver_api.h"
+#include "shim/error_text.h"
 #include "tests/unit/shim/fake_cuda.h"
 
 namespace mccs::shim {
@@ -24,6 +25,40 @@ TEST(FencePage, IsUnregisteredByAThreadThatHasNoContext) {
   EXPECT_EQ(fake_cuda::registered_host_ranges(), before + 1);
   std::thread([&page] { page->reset(); }).join();
   EXPECT_EQ(fake_cuda::registered_host_ranges(), before);
+}
+
+class FailedRegion : public testing::Test {
+ protected:
+  bool CapturedIsReleased() const { return region_.captured_done[7].value.load() != 0; }
+  wire::CommRegion region_{};
+};
+
+TEST_F(FailedRegion, AFailureIsWrittenOnceAndReleasesNoStream) {
+  region_.done.value.store(5);
+  FailLocally(region_, wire::ErrorClass::kSystem, "the daemon ended");
+  FailLocally(region_, wire::ErrorClass::kAborted, "aborted");
+  EXPECT_EQ(FailureOf(region_), absl::UnavailableError("the daemon ended"));
+  EXPECT_EQ(region_.done.value.load(), 5u);
+  EXPECT_FALSE(CapturedIsReleased());
+}
+
+TEST_F(FailedRegion, TheReleaseKeepsHowFarTheWorkHadCome) {
+  region_.done.value.store(5);
+  for (int i = 0; i < 2; ++i) {
+    ReleaseStreams(region_, /*captured=*/i == 1);
+    EXPECT_EQ(region_.done.value.load(), wire::kFencePoison);
+    EXPECT_EQ(DoneOf(region_), 5u);
+    EXPECT_EQ(CapturedIsReleased(), i == 1);
+  }
+}
+
+TEST_F(FailedRegion, ADeathIsAnErrorOfTheWorkOnceACallHasFailed) {
+  region_.failure.accepts_calls.store(1);
+  region_.failure.error.store(static_cast<uint32_t>(wire::ErrorClass::kRemote));
+  EXPECT_FALSE(FailureOf(region_).ok());
+  EXPECT_TRUE(WorkFailureOf(region_).ok());
+  FailLocally(region_, wire::ErrorClass::kSystem, "the daemon ended");
+  EXPECT_TRUE(absl::IsDataLoss(WorkFailureOf(region_)));
 }
 
 }  // namespace

@@ -359,20 +359,6 @@ TEST_F(Lifecycle, AbortFromAnotherThreadEndsAWaitForRingSpace) {
 
 // ---- Failures of others ----------------------------------------------------------------------
 
-TEST_F(Lifecycle, FailureOfAPeerShowsInAsyncErrorAndSticks) {
-  MakeRanks(2);
-  CUstream stream = Stream();
-  ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
-  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 (host h1) was killed");
-  EXPECT_TRUE(Synchronize(stream));
-  EXPECT_EQ(AsyncError(comms_[0]), ncclRemoteError);
-  EXPECT_THAT(LastError(comms_[0]), HasSubstr("rank 1 (host h1)"));
-  EXPECT_EQ(Reduce(comms_[0], stream), ncclRemoteError);
-  EXPECT_EQ(AsyncError(comms_[1]), ncclSuccess);
-  EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclSuccess) << "a broken communicator can be destroyed";
-  comms_.erase(comms_.begin());
-}
-
 // A rank whose work is done leaves as if nothing had happened: others may have given up meanwhile.
 TEST_F(Lifecycle, FinalizeFlushesNothingWhereAPeerFailedLater) {
   MakeRanks(2);
@@ -395,7 +381,7 @@ TEST_F(Lifecycle, FinalizeTellsOfWorkThatAFailureLeftUndone) {
   EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
 }
 
-TEST_F(Lifecycle, DeathOfTheDaemonReleasesEverything) {
+TEST_F(Lifecycle, DeathOfTheDaemonReleasesAllCallersAndNoStream) {
   MakeRanks(2);
   CUstream stream = Stream();
   ASSERT_EQ(Reduce(comms_[0], stream), ncclSuccess);
@@ -406,10 +392,13 @@ TEST_F(Lifecycle, DeathOfTheDaemonReleasesEverything) {
   });
   WaitFor(wire::MessageKind::kCommInit, 3);
   daemon_.Die();
-  EXPECT_TRUE(Synchronize(stream));
   joiner.join();
   EXPECT_EQ(AsyncError(comms_[0]), ncclSystemError);
   EXPECT_EQ(AsyncError(comms_[1]), ncclSystemError);
+  fake_cuda::Advance();
+  EXPECT_FALSE(fake_cuda::Pending(stream).empty());
+  EXPECT_EQ(ncclCommAbort(std::exchange(comms_[0], nullptr)), ncclSuccess);
+  EXPECT_TRUE(Synchronize(stream));
   EXPECT_THAT(LastError(comms_[1]), HasSubstr(daemon_.socket_path()));
 }
 

@@ -1,0 +1,40 @@
+#include "shim/last_error.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "shim/error_text.h"
+#include "shim/process.h"
+
+namespace mccs::shim {
+namespace {
+
+// Whose end failed, what failed, and what to do.
+std::string Describe(const Communicator& comm, const absl::Status& failure) {
+  return absl::StrCat("rank ", comm.rank(), " of ", comm.ranks(), " (CUDA device ", comm.device(),
+                      "): ", failure.message(), ". ", RemedyOf(failure));
+}
+
+}  // namespace
+
+void NoteFailureOf(Communicator& comm) {
+  const absl::Status failure = comm.TakeFailure();
+  if (!failure.ok()) RememberAsync(Describe(comm, failure));
+}
+
+void NoteFailures() { Process::Get().handles().ForEach(NoteFailureOf); }
+
+const char* LastErrorOf(ncclComm_t handle) {
+  if (handle == nullptr) {
+    NoteFailures();
+    return ProcessErrorText();
+  }
+  if (const CommRef comm = Process::Get().handles().Find(handle)) {
+    if (const absl::Status failure = comm->Failure(); !failure.ok()) {
+      return AnswerText(Describe(*comm, failure));
+    }
+  }
+  return ThreadErrorText();
+}
+
+}  // namespace mccs::shim
