@@ -110,6 +110,43 @@ class Failures(unittest.TestCase):
                                env=environment(MCCS_SOCKET="/tmp/no-such", ASAN_OPTIONS="detect_leaks=0"))
         self.assertEqual((result.returncode, result.stdout, result.stderr), (5, "2\n", ""))
 
+    # ---- Streams of a communicator that failed
+
+    def dead_peer(self, how, blocked=0.5):
+        """Rank 0 finds what dead_peer.cc promises."""
+        result = self.lab.run(program("dead_peer"), "--end", how, "--blocked", blocked, options=("--ranks", 2))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr + self.lab.logs())
+        self.assertNotIn("FAILED", result.stdout)
+        return result.stdout
+
+    def test_a_call_whose_peer_is_dead_blocks_its_stream_until_the_abort(self):
+        output = self.dead_peer("abort", blocked=5)
+        self.assertRegex(output, r"async: remote process exited .* after 0\.\d+ s: rank 0 of 2 .*rank 1 is gone")
+        self.assertRegex(output, r"(?s)blocked: for 5\.0 s.*released: by abort")
+
+    def test_destroy_revoke_and_an_abort_by_another_thread_release_the_stream(self):
+        for how in ("destroy", "revoke", "thread"):
+            with self.subTest(how):
+                self.assertIn(f"released: by {how}", self.dead_peer(how))
+
+    def test_a_graph_whose_peer_is_dead_blocks_its_stream_until_the_abort(self):
+        self.assertIn("released: by graph", self.dead_peer("graph"))
+
+    def test_a_dead_peer_is_reported_to_a_rank_that_calls_nothing(self):
+        self.assertIn("rank 1 is gone", self.dead_peer("idle"))
+
+    def test_a_process_with_a_blocked_stream_exits_as_ever(self):
+        for how in ("exit", "return", "fork"):
+            with self.subTest(how):
+                self.assertIn("ended: the destructor of a static object ran", self.dead_peer(how))
+
+    def test_a_process_with_a_blocked_stream_ends_by_a_signal(self):
+        with self.lab.start(program("dead_peer"), "--blocked", 60, options=("--ranks", 2)) as job:
+            self.assertTrue(job.says("async"), job.output)
+            os.kill(job.ranks()[0], signal.SIGTERM)
+            self.assertNotEqual(job.wait(), 0)
+            self.assertNotIn("FAILED", job.output)
+
 
 if __name__ == "__main__":
     cases.main()

@@ -213,6 +213,18 @@ def leave(meeting):
     dist.destroy_process_group()
 
 
+def dead(meeting):
+    """A rank dies; no other one reads a sum that was never made."""
+    start("dead", meeting)
+    tensor = new_tensor()
+    dist.all_reduce(tensor)
+    torch.cuda.synchronize()
+    if RANK == LAST:
+        os._exit(0)
+    dist.all_reduce(tensor)
+    print(f"read {tensor.sum().item()}", flush=True)
+
+
 def main():
     meeting = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), WORLD, RANK == 0,
                             timeout=timedelta(seconds=300))

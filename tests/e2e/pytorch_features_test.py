@@ -58,6 +58,14 @@ class Features(OnALab):
             record = pickle.loads((pathlib.Path(folder) / "record_0").read_bytes())
         self.assertEqual([entry["state"] for entry in record["entries"]], ["completed", "scheduled"])
 
+    def test_nobody_reads_a_sum_that_a_dead_rank_is_missing_from(self):
+        # Four times this the watchdog waits for dumps of all ranks; 15 s are the default.
+        result = self.start("dead", ranks=2, TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC="250")
+        output = result.stdout + result.stderr
+        self.assertEqual(result.returncode, 128 + signal.SIGABRT, output + self.lab.logs())
+        self.assertNotIn("read ", result.stdout)
+        self.assertRegex(output, r"(?s)NCCL error.*Last error:\s*(\[[^\n]*\] )?rank 0 of 2 .*rank 1 is gone", output)
+
 
 if __name__ == "__main__":
     cases.main()

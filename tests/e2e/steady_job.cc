@@ -10,6 +10,7 @@
 // It ends after --seconds (all ranks after the same all-reduce). It makes the mistakes that it is
 // asked for: --claim RANK takes that rank instead of its own, --stay-out RANK lets that rank never
 // join.
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,11 +83,16 @@ class SteadyJob {
     ncclResult_t result =
         ncclAllReduce(buffer_, buffer_, kCount, ncclFloat32, ncclSum, comm_, stream_);
     if (result != ncclSuccess) End(kFailed, "failed", comm_, result);
-    CUDA_OK(cudaMemcpyAsync(host_.data(), buffer_, bytes, cudaMemcpyDeviceToHost, stream_));
-    cudaError_t waited = cudaStreamSynchronize(stream_);
-    NCCL_OK(ncclCommGetAsyncError(comm_, &result));
-    if (result != ncclSuccess) End(kFailed, "failed", comm_, result);
+    // As nccl-tests wait: the stream of a call that failed stays blocked, and so would a copy.
+    cudaError_t waited;
+    while ((waited = cudaStreamQuery(stream_)) == cudaErrorNotReady) {
+      NCCL_OK(ncclCommGetAsyncError(comm_, &result));
+      if (result != ncclSuccess) End(kFailed, "failed", comm_, result);
+      sched_yield();
+    }
     CUDA_OK(waited);
+    CUDA_OK(cudaMemcpyAsync(host_.data(), buffer_, bytes, cudaMemcpyDeviceToHost, stream_));
+    CUDA_OK(cudaStreamSynchronize(stream_));
     ++operations_;
     CheckSum();
     return host_[0] == 0;
