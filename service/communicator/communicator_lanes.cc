@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -138,7 +139,8 @@ absl::StatusOr<bool> CommunicatorLanes::Poll() {
     next_status_ = next_moved.status();
     moved |= !next_moved.ok() || *next_moved;
   }
-  if (!in_use.ok()) return in_use;
+  lost_ = !in_use.ok();
+  if (lost_) return in_use;
   return moved;
 }
 
@@ -162,6 +164,7 @@ LaneSet::GivenBack CommunicatorLanes::GiveBackMemory(GiveBackPlace* next) {
 }
 
 MonotonicNs CommunicatorLanes::NextDeadline() const {
+  if (lost_) return std::numeric_limits<MonotonicNs>::max();
   MonotonicNs next = std::min(messages_->NextDeadline(), current_->NextDeadline());
   if (next_ != nullptr && next_status_.ok()) next = std::min(next, next_->NextDeadline());
   return old_ != nullptr ? std::min(next, old_->NextDeadline()) : next;

@@ -86,6 +86,8 @@ class CommunicatorLanes {
     size_t current = 0;
   };
   LaneSet::GivenBack GiveBackMemory(GiveBackPlace* next);
+  // When Poll has something to do though nothing arrives. Never, once it has returned an error: it
+  // would return that again, and whoever lives on with it has nothing to do.
   MonotonicNs NextDeadline() const;
   std::vector<CommunicatorStats::Lane> Stats() const;
   // Of the lanes for collectives in use, together, at the most; 0: not known.
@@ -109,6 +111,7 @@ class CommunicatorLanes {
   std::unique_ptr<LaneSet> next_;
   std::unique_ptr<LaneSet> old_;
   bool old_drained_ = false;
+  bool lost_ = false;  // some that are in use, as the last Poll said
   std::optional<Pace> pace_;
   bool gated_ = false;
   absl::Status next_status_;

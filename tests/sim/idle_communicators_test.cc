@@ -257,6 +257,26 @@ TEST(SimIdleCommunicators, CloseWhenTheirRanksHaveLeft) {
 }
 
 // Its answer comes over no stream of the communicator's.
+// As a rank has left and nobody calls anything, the lane between two others is no failure; but it
+// stays broken.
+TEST(SimIdleCommunicators, WantNoTurnForABrokenLaneThatNobodyMisses) {
+  SimWorld world({.seed = 1, .hosts = 4, .network = {}});
+  SimJob job(world, {0, 1, 2, 3}, 4096);
+  ASSERT_TRUE(job.Form());
+  job.tenant(3).Destroy(job.rank(3));
+  ASSERT_TRUE(world.RunUntil([&] { return job.rank(3).ended; }));
+  world.RunFor(kNsPerMs);
+  world.network().Part(world.host(1).address(), world.host(2).address());
+  ASSERT_GT(world.network().Cut(world.host(1).address(), world.host(2).address()), 0);
+  world.RunFor(kLanePatienceNs + kNsPerUs);
+  for (int h = 0; h < 4; ++h) {
+    EXPECT_FALSE(job.rank(h).failed()) << job.rank(h).failure();
+    EXPECT_GT(world.host(h).NextDeadline(), world.clock().Now()) << "h" << h;
+  }
+  job.Post(1, OpKind::kAllReduce, 1);
+  EXPECT_TRUE(world.RunUntil([&] { return job.rank(1).failed(); }, kNsPerSec));
+}
+
 TEST(SimIdleCommunicators, TakeTheControllersProposalAsSoonAsItIsThere) {
   SimWorld world({.seed = 8, .network = {}});
   Crowd crowd(world, {0, 1});
