@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,7 @@
 #include "controller/planner.h"
 #include "tests/sim/misplaced_lanes.h"
 #include "tests/sim/random_job.h"
+#include "tests/sim/random_liars.h"
 #include "tests/sim/random_operator.h"
 #include "tests/sim/sim_control.h"
 
@@ -30,12 +32,13 @@ constexpr size_t kMostJobs = 8;
 
 class RandomWorld {
  public:
-  explicit RandomWorld(uint64_t seed)
+  RandomWorld(uint64_t seed, const RandomWorldOptions& options)
       : random_(seed), hosts_(2 + static_cast<int>(Below(4))), world_(MakeOptions(seed)) {
     std::vector<std::string> addresses;
     for (int h = 0; h < hosts_; ++h) addresses.push_back(world_.host(h).address());
     operator_.emplace(*control_, racks_, addresses, outcome_.counts);
     restarted_.resize(static_cast<size_t>(hosts_));
+    if (options.liars) liars_.emplace(world_, seed, outcome_.counts);
   }
 
   RandomWorldOutcome Run() {
@@ -103,6 +106,7 @@ class RandomWorld {
       Death(kind);
     }
     BuryTheLost();
+    if (liars_.has_value()) liars_->Act(LivingHosts());
     if (Below(2) == 0) world_.RunFor(static_cast<int64_t>(Below(1500)) * kNsPerUs);
     if (Below(30) == 0) world_.RunFor(static_cast<int64_t>(Below(5000)) * kNsPerMs);
   }
@@ -119,11 +123,16 @@ class RandomWorld {
 
   // ---- What happens -----------------------------------------------------------------------------
 
-  void StartAJob() {
+  std::vector<int> LivingHosts() {
     std::vector<int> hosts;
     for (int h = 0; h < hosts_; ++h) {
       if (world_.host(h).alive()) hosts.push_back(h);
     }
+    return hosts;
+  }
+
+  void StartAJob() {
+    const std::vector<int> hosts = LivingHosts();
     if (hosts.empty() || jobs_.size() == kMostJobs) return;
     RandomJob& job = jobs_.emplace_back(world_, hosts, random_);
     const std::string name = absl::StrCat("job ", jobs_.size() - 1);
@@ -190,6 +199,7 @@ class RandomWorld {
     world_.Kill(dead);
     Count(RandomEvent::kDaemonKilled);
     for (RandomJob& job : jobs_) job.Lose(dead);
+    if (liars_.has_value()) liars_->Lose(dead);
     if (Below(2) == 0) AwaitErrors();
   }
 
@@ -277,10 +287,19 @@ class RandomWorld {
       control_->Restart();
       Count(RandomEvent::kControllerRestarted);
     }
+    if (liars_.has_value()) liars_->Leave();
     const bool settled = world_.RunUntil(
-        [&] { return WhoIsBehind().empty() && WhoIsRemembered().empty(); }, kPatienceNs);
-    Expect(settled, absl::StrCat(WhoIsBehind(), WhoIsRemembered()));
+        [&] {
+          return WhoIsBehind().empty() && WhoIsRemembered().empty() && WhatLiarsLeft().empty();
+        },
+        kPatienceNs);
+    Expect(settled, absl::StrCat(WhoIsBehind(), WhoIsRemembered(), WhatLiarsLeft()));
+    if (liars_.has_value()) Expect(liars_->Wrong().empty(), liars_->Wrong());
+    Expect(world_.longest_turn_ns() <= kLongestTurnNs,
+           absl::StrCat("a daemon's turn took ", world_.longest_turn_ns() / kNsPerMs, " ms"));
   }
+
+  std::string WhatLiarsLeft() const { return liars_.has_value() ? liars_->WhatIsLeft() : ""; }
 
   // REQUIRES: Check()ed jobs, as operations follow that say where the lanes are.
   void SettleLanes() {
@@ -357,12 +376,14 @@ class RandomWorld {
 
   // Hosts say in their logs from which operation on an epoch is in force.
   void CheckEpochs() {
+    std::set<std::string> own;  // hostile communicators may begin where they like
+    for (RandomJob& job : jobs_) own.insert(absl::StrCat(FormatCommId(job.id()), ":"));
     std::map<std::string, std::string> begins;  // by communicator and epoch
     for (int h = 0; h < hosts_; ++h) {
       for (const std::string& line : world_.host(h).log().lines) {
         const std::vector<std::string> words = absl::StrSplit(line, ' ');
         const auto epoch = std::ranges::find(words, "epoch");
-        if (words.end() - epoch < 5 || epoch[2] != "from") continue;
+        if (words.end() - epoch < 5 || epoch[2] != "from" || !own.contains(words[1])) continue;
         const std::string key = absl::StrCat(words[1], " epoch ", epoch[1]);
         const std::string& operation = epoch[4];
         const auto [known, is_new] = begins.try_emplace(key, operation);
@@ -380,6 +401,7 @@ class RandomWorld {
   SimWorld world_;
   std::deque<RandomJob> jobs_;
   std::optional<RandomOperator> operator_;
+  std::optional<RandomLiars> liars_;
   std::vector<bool> restarted_;  // by host: its daemon is not the first one
   bool deaths_ = false;          // of daemons and processes, in this world
   std::string violation_;
@@ -388,6 +410,8 @@ class RandomWorld {
 
 }  // namespace
 
-RandomWorldOutcome RunRandomWorld(uint64_t seed) { return RandomWorld(seed).Run(); }
+RandomWorldOutcome RunRandomWorld(uint64_t seed, const RandomWorldOptions& options) {
+  return RandomWorld(seed, options).Run();
+}
 
 }  // namespace mccs

@@ -248,6 +248,14 @@ size_t SimNetwork::open_streams() const {
       }));
 }
 
+size_t SimNetwork::half_closed_streams(const std::string& address) const {
+  return static_cast<size_t>(std::ranges::count_if(streams_, [&](const auto& weak) {
+    const std::shared_ptr<Stream> stream = weak.lock();
+    return stream != nullptr && stream->open[1] && stream->closed[0] != stream->closed[1] &&
+           (stream->hosts[0] == address || stream->hosts[1] == address);
+  }));
+}
+
 std::vector<SimNetwork::MarkedEnd> SimNetwork::marks() const {
   std::vector<MarkedEnd> marks;
   for (const std::weak_ptr<Stream>& weak : streams_) {

@@ -70,6 +70,8 @@ class SimNetwork {
 
   // Streams that are open now, both ends counted as one.
   size_t open_streams() const;
+  // Of those to or from an address: that one end has closed and the other still has.
+  size_t half_closed_streams(const std::string& address) const;
   // DSCP of what leaves each end of the streams that are open.
   struct MarkedEnd {
     Endpoint local, remote;

@@ -43,6 +43,15 @@ class SimControllerSide {
   virtual MonotonicNs NextEvent() const = 0;
 };
 
+// Somebody in the world besides daemons, tenants and controller.
+class SimParty {
+ public:
+  virtual ~SimParty() = default;
+  // Does all that is due; true when there was anything.
+  virtual bool Poll() = 0;
+  virtual MonotonicNs NextEvent() const = 0;
+};
+
 struct SimWorldOptions {
   uint64_t seed = 1;
   int hosts = 2;
@@ -168,6 +177,7 @@ class SimWorld {
  public:
   explicit SimWorld(const SimWorldOptions& options);
 
+  int hosts() const { return static_cast<int>(hosts_.size()); }
   SimHost& host(int index) { return hosts_[static_cast<size_t>(index)]; }
   SimNetwork& network() { return network_; }
   SimClock& clock() { return clock_; }
@@ -180,13 +190,21 @@ class SimWorld {
   // A process on a host.
   SimTenant& AddTenant(int host, const std::string& tenant = "uid 1000",
                        const std::string& cgroup = "");
+  // LIFETIME: `party`, as long as the world runs.
+  void AddParty(SimParty& party) { parties_.push_back(&party); }
 
   // Runs until `done` holds; false when that has not come within `limit_ns` of simulated time.
   bool RunUntil(const std::function<bool()>& done, int64_t limit_ns = 10 * kNsPerSec);
   void RunFor(int64_t ns);
 
+  // The most that one turn of a daemon has taken, in real time of the thread; 0 while each took
+  // less than kNotedTurnNs.
+  int64_t longest_turn_ns() const { return longest_turn_ns_; }
+  static constexpr int64_t kNotedTurnNs = 20 * kNsPerMs;
+
  private:
   void PollAll();
+  bool PollDaemon(SimHost& host);
   MonotonicNs NextEvent() const;
 
   const SimWorldOptions options_;
@@ -195,6 +213,9 @@ class SimWorld {
   std::unique_ptr<SimControllerSide> controller_;  // may be null
   std::deque<SimHost> hosts_;
   std::deque<SimTenant> tenants_;
+  std::vector<SimParty*> parties_;
+  int64_t looked_ns_ = 0;  // at the processor's clock, before the turns that follow
+  int64_t longest_turn_ns_ = 0;
   int next_process_ = 1000;
 };
 

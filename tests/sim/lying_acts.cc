@@ -1,0 +1,350 @@
+// What a hostile daemon does of its own accord, and how it answers what the others ask of it.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/operation.h"
+#include "service/communicator/communicator_lanes.h"
+#include "service/communicator/strategy.h"
+#include "tests/sim/lying_peer.h"
+
+namespace mccs {
+namespace {
+
+constexpr uint64_t kMessagesAnnounced = 4;
+constexpr size_t kMostHalfOpen = 200;
+constexpr int kFloodMessages = 200;
+constexpr uint64_t kMostPayload = 64 << 10;
+
+}  // namespace
+
+// Most lies end the communicator, so each liar has only some of them: others come to states that
+// need many steps.
+void LyingPeer::ChooseActs() {
+  // Other acts between its steps end it.
+  if (Below(2) == 0) acts_.assign(4, &LyingPeer::Change);
+  for (const ActOf act : {&LyingPeer::Invent, &LyingPeer::RepeatSpoiled, &LyingPeer::ImposeOrder,
+                          &LyingPeer::DialOddLane, &LyingPeer::LieOnALane, &LyingPeer::InventTag,
+                          &LyingPeer::OpenHalf, &LyingPeer::Flood, &LyingPeer::CutSomething}) {
+    if (Below(3) == 0) acts_.push_back(act);
+  }
+  if (acts_.empty()) acts_.push_back(&LyingPeer::Change);
+  keeps_order_ = Below(2) == 0;
+}
+
+void LyingPeer::Act() { (this->*acts_[Below(acts_.size())])(); }
+
+// ---- Messages -----------------------------------------------------------------------------------
+
+LyingPeer::Link* LyingPeer::SomeLink() {
+  if (links_.empty()) return nullptr;
+  return &*std::next(links_.begin(), static_cast<int>(Below(links_.size())));
+}
+
+void LyingPeer::Invent() {
+  Link* const link = SomeLink();
+  if (link == nullptr) return;
+  Count(stage_ == Stage::kRunning ? RandomEvent::kMessageInvented : RandomEvent::kMessageTooEarly);
+  link->link->Send(InventedMessage(dice_));
+}
+
+void LyingPeer::RepeatSpoiled() {
+  Link* const link = SomeLink();
+  if (link == nullptr || heard_.empty()) return;
+  peer::Message message = heard_[Below(heard_.size())];
+  if (Below(4) > 0) Spoil(message, dice_);
+  Count(RandomEvent::kMessageSpoiled);
+  link->link->Send(message);
+}
+
+// The steps of a change, mostly in their order, under strategies of all kinds.
+void LyingPeer::Change() {
+  if (leader_ < 0 || !Plays(leader_) || stage_ != Stage::kRunning) return;
+  const bool in_order = keeps_order_ || Below(4) > 0;
+  const bool awaits = step_ > 0 && answers_ < options_.daemons.size();
+  if (in_order && awaits) return;
+  answers_ = 0;
+  if (!in_order) step_ = static_cast<int>(Below(6));
+  Count(in_order ? RandomEvent::kChangeProposed : RandomEvent::kChangeOutOfOrder);
+  peer::Message message;
+  peer::StrategyChange& change = *message.mutable_strategy_change();
+  switch (step_) {
+    case 0: {
+      strategy::Strategy next = SomeStrategy(++epoch_);
+      strategies_[epoch_] = next;
+      OpenLanes(next);
+      if (Below(2) == 0) SpoilStrategy(next);
+      (Below(4) == 0 ? *change.mutable_route() : *change.mutable_prepare()) = next;
+      break;
+    }
+    case 1:
+      change.set_hold(true);
+      break;
+    case 2:
+      change.mutable_commit()->set_after(Below(2) == 0 ? operation_
+                                                       : LyingNumber(operation_, dice_));
+      break;
+    case 3:
+      change.set_done(true);
+      break;
+    case 4:
+      change.set_dropped("a lie");
+      break;
+    default:
+      change.set_move(true);
+  }
+  step_ = step_ < 3 ? step_ + 1 : 0;
+  change.set_epoch(Below(8) == 0 ? LyingNumber(epoch_, dice_) : epoch_);
+  Tell(Role::kMember, message);
+}
+
+void LyingPeer::Answer(Link& link, const peer::StrategyChange& order) {
+  peer::Message message;
+  peer::StrategyChangeAnswer& answer = *message.mutable_strategy_change_answer();
+  answer.set_epoch(order.epoch());
+  if (order.has_prepare() || order.has_route()) {
+    if (order.has_prepare()) TakeStrategy(order.prepare());
+    answer.set_prepared(true);
+  } else if (order.has_hold()) {
+    answer.set_started(operation_);
+  } else if (order.has_commit()) {
+    operation_ = order.commit().after();
+    answer.set_drained(true);
+  } else {
+    return;
+  }
+  if (Lies()) {
+    Count(RandomEvent::kAnswerSpoiled);
+    Spoil(answer, dice_);
+    if (Below(3) == 0) answer.set_started(LyingNumber(operation_, dice_));
+  }
+  link.link->Send(message);
+}
+
+void LyingPeer::AnswerSplit(Link& link, const peer::SplitCall& call) {
+  peer::Message message;
+  peer::SplitTable& table = *message.mutable_split_table();
+  table.set_number(call.number());
+  for (int r = 0; r < options_.ranks; ++r) {
+    table.add_colors(static_cast<int>(Below(2)));
+    table.add_keys(r);
+  }
+  table.set_colors(std::clamp(call.rank(), 0, options_.ranks - 1), call.color());
+  if (Lies()) {
+    Count(RandomEvent::kTableSpoiled);
+    Spoil(table, dice_);
+  }
+  link.link->Send(message);
+}
+
+// Who decides which collective comes next (service/communicator/decided_order.h).
+void LyingPeer::ImposeOrder() {
+  Link* const link = SomeLink();
+  if (link == nullptr || stage_ != Stage::kRunning) return;
+  peer::Message message;
+  switch (Below(5)) {
+    case 0:
+      message.mutable_order_wanted();
+      break;
+    case 1:
+      message.mutable_order_asked();
+      break;
+    case 2:
+      message.mutable_order_started()->set_operation(LyingNumber(operation_, dice_));
+      break;
+    case 3:
+      message.mutable_order_begins()->set_after(LyingNumber(operation_, dice_));
+      break;
+    default:
+      message.mutable_order_next()->set_operation(LyingNumber(operation_ + 1, dice_));
+      message.mutable_order_next()->set_captured(LyingNumber(0, dice_));
+  }
+  Count(RandomEvent::kOrderImposed);
+  link->link->Send(message);
+}
+
+void LyingPeer::Flood() {
+  if (Below(8) > 0) return;
+  Link* const link = SomeLink();
+  if (Below(2) == 0 || link == nullptr) {
+    OpenHalves(20);
+  } else {
+    const peer::Message message =
+        Below(2) == 0 || heard_.empty() ? InventedMessage(dice_) : heard_[Below(heard_.size())];
+    if (message.ByteSizeLong() > 2000) return;
+    for (int i = 0; i < kFloodMessages; ++i) link->link->Send(message);
+  }
+  Count(RandomEvent::kFlood);
+}
+
+void LyingPeer::CutSomething() {
+  if (Below(4) > 0) return;
+  if (Below(8) > 0) {
+    if (lanes_.empty()) return;
+    lanes_.erase(std::next(lanes_.begin(), static_cast<int>(Below(lanes_.size()))));
+  } else {
+    if (links_.empty()) return;
+    links_.erase(std::next(links_.begin(), static_cast<int>(Below(links_.size()))));
+  }
+  Count(RandomEvent::kLinkCut);
+}
+
+void LyingPeer::OpenHalf() { OpenHalves(1); }
+
+// Some of the first bytes that every daemon begins with, or others, and no more.
+void LyingPeer::OpenHalves(uint64_t times) {
+  for (; times > 0 && half_open_.size() < kMostHalfOpen; --times) {
+    auto connection = network_.Connect(options_.strangers[Below(options_.strangers.size())], {});
+    if (!connection.ok()) continue;
+    wire::PeerHello hello{};
+    hello.magic = wire::kPeerMagic;
+    hello.version = wire::kPeerVersion;
+    hello.purpose = static_cast<uint8_t>(Below(5));
+    hello.comm_id = Below(2) == 0 ? options_.id.value() : dice_();
+    hello.epoch = Below(2) == 0 ? 0 : LyingNumber(1, dice_);
+    std::string bytes(reinterpret_cast<const char*>(&hello), sizeof(hello));
+    bytes.resize(Below(2) == 0 ? bytes.size() : Below(bytes.size()));
+    if (Below(8) == 0) bytes = std::string(100, 'x');
+    half_open_.push_back({.connection = *std::move(connection), .unsent = std::move(bytes)});
+  }
+  Count(RandomEvent::kHalfOpen);
+}
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+void LyingPeer::OpenMessageLanes() {
+  for (int from = 0; from < roster_->hosts_size(); ++from) {
+    for (int to = 0; to < roster_->hosts_size(); ++to) {
+      if (!Plays(from) || Plays(to)) continue;
+      Dial({.purpose = ConnectionPurpose::kLane,
+            .comm_id = options_.id,
+            .epoch = kMessagesEpoch,
+            .channel = kMessageChannel,
+            .from_host = HostIndex(from),
+            .to_host = HostIndex(to)},
+           EndpointOf(to), from);
+    }
+  }
+}
+
+void LyingPeer::DialOddLane() {
+  if (!roster_.has_value() || roster_->hosts_size() == 0) return;
+  const auto hosts = static_cast<uint64_t>(roster_->hosts_size());
+  const auto to = static_cast<int>(Below(hosts));
+  if (Plays(to)) return;
+  // Negative numbers are refused before anybody asks what they name.
+  const auto number = [&](uint64_t near) {
+    return static_cast<int32_t>(LyingNumber(near, dice_) & 0x7fffffff);
+  };
+  Dial({.purpose = ConnectionPurpose::kLane,
+        .comm_id = options_.id,
+        .epoch = Epoch(LyingNumber(epoch_, dice_)),
+        .channel = ChannelId(number(Below(2) == 0 ? 0 : kMaxChannels)),
+        .from_host = HostIndex(number(Below(hosts))),
+        .to_host = HostIndex(Below(2) == 0 ? to : number(static_cast<uint64_t>(to)))},
+       EndpointOf(to), to);
+  Count(RandomEvent::kLaneOdd);
+}
+
+void LyingPeer::LieOnALane() {
+  if (lanes_.empty()) return;
+  LyingLane& lane = *std::next(lanes_.begin(), static_cast<int>(Below(lanes_.size())));
+  Count(lane.sends() ? RandomEvent::kSliceSpoiled : RandomEvent::kAckSpoiled);
+  lane.Lie(dice_);
+}
+
+LyingLane* LyingPeer::SendingLane(uint64_t epoch, ChannelId channel, int from, int to) {
+  for (LyingLane& lane : lanes_) {
+    const Preamble& is = lane.preamble();
+    if (lane.sends() && is.epoch.value() == epoch && is.channel == channel &&
+        is.from_host.value() == from && (to < 0 || is.to_host.value() == to))
+      return &lane;
+  }
+  return nullptr;
+}
+
+// Gives a collective's slices back as they came, on the lane behind; so operations get on.
+void LyingPeer::TakeSlices(LyingLane& lane) {
+  const Preamble& preamble = lane.preamble();
+  const int self = preamble.to_host.value();
+  for (LyingLane::Slice& slice : lane.TakeSlices()) {
+    has_foreign_bytes_ |= slice.payload.find(options_.foreign_word) != std::string::npos;
+    if (preamble.channel == kMessageChannel) {
+      AnswerMessage(lane, MessageFromTag(slice.tag));
+      continue;
+    }
+    LyingLane* const back = SendingLane(preamble.epoch.value(), preamble.channel, self, -1);
+    if (back == nullptr) continue;
+    if (Lies() && Below(8) == 0) {
+      Count(RandomEvent::kSliceSpoiled);
+      slice.payload.resize(LyingNumber(slice.payload.size(), dice_) %
+                           (lane.shape().slot_bytes + 1));
+    }
+    back->Send(std::move(slice));
+  }
+}
+
+void LyingPeer::AnswerMessage(const LyingLane& lane, const MessageTag& tag) {
+  const int self = lane.preamble().to_host.value();
+  LyingLane* const back =
+      SendingLane(kMessagesEpoch.value(), kMessageChannel, self, lane.preamble().from_host.value());
+  if (back == nullptr) return;
+  MessageTag answer = tag;
+  if (tag.kind == MessageTag::Kind::kAskWindow) {
+    answer.kind = MessageTag::Kind::kWindow;
+    answer.amount = LyingNumber(4096, dice_);
+    return back->Send({ToTag(answer), ""});
+  }
+  if (tag.kind != MessageTag::Kind::kAnnouncement) return;
+  answer.kind = MessageTag::Kind::kPayload;
+  const uint64_t bytes = std::min(tag.amount * SizeOf(tag.type), kMostPayload);
+  for (uint64_t at = 0; at < bytes; at += lane.shape().slot_bytes) {
+    answer.amount = at;
+    MessageTag sent = answer;
+    uint64_t size = std::min<uint64_t>(bytes - at, lane.shape().slot_bytes);
+    if (Lies()) {
+      Count(RandomEvent::kTagInvented);
+      Spoil(sent, dice_);
+      if (Below(2) == 0) size = std::min<uint64_t>(2 * size, lane.shape().slot_bytes);
+    }
+    back->Send({ToTag(sent), std::string(size, 'p')});
+  }
+}
+
+// Announcements, payloads, puts, signals and windows that nobody waits for, or somebody does.
+void LyingPeer::InventTag() {
+  if (stage_ != Stage::kRunning || lanes_.empty()) return;
+  std::vector<LyingLane*> lanes;
+  for (LyingLane& lane : lanes_) {
+    const Preamble& is = lane.preamble();
+    const int hosts = roster_->hosts_size();
+    const bool odd = is.from_host.value() >= hosts || is.to_host.value() >= hosts;
+    if (lane.sends() && is.channel == kMessageChannel && !odd) lanes.push_back(&lane);
+  }
+  if (lanes.empty()) return;
+  LyingLane& lane = *lanes[Below(lanes.size())];
+  const int from = lane.preamble().from_host.value();
+  const int to = lane.preamble().to_host.value();
+  const auto rank_of = [&](int host) {
+    const auto& ranks = roster_->hosts(host).ranks();
+    return ranks.empty() ? Rank(0) : Rank(ranks.Get(static_cast<int>(Below(ranks.size()))).rank());
+  };
+  MessageTag tag{.kind = static_cast<MessageTag::Kind>(1 + Below(6)),
+                 .type = DataType::kFloat32,
+                 .pair = {.source = rank_of(from), .destination = rank_of(to)},
+                 .signal = static_cast<uint32_t>(Below(2)),
+                 .number = 1 + Below(kMessagesAnnounced),
+                 .amount = 0};
+  const bool to_source =
+      tag.kind == MessageTag::Kind::kAnnouncement || tag.kind == MessageTag::Kind::kWindow;
+  if (to_source) {
+    std::swap(tag.pair.source, tag.pair.destination);
+    tag.amount = kLiarMessageElements;
+  }
+  uint64_t size = to_source || tag.kind == MessageTag::Kind::kAskWindow ? 0 : 4 * Below(1024);
+  if (Below(2) == 0) Spoil(tag, dice_);
+  Count(RandomEvent::kTagInvented);
+  lane.Send({ToTag(tag), std::string(size, 't')});
+}
+
+}  // namespace mccs

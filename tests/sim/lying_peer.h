@@ -1,0 +1,190 @@
+// A hostile rendezvous, leader and peer daemon: it holds the secret of a communicator whose other
+// ranks are on honest daemons, and speaks the daemons' protocols itself (handshake.h, peer.proto,
+// lane_wire.h). Up to a stage that its seed chooses it does as a daemon would, so that its lies
+// come in every state of the others; from then on it lies now and then.
+//
+//   honest daemon ── Join ──► rendezvous │
+//                 ── Hello ─► leader     │ LyingPeer, at an address of its own
+//                 ◄─ Hello ── member     │
+//                 ◄─ slices ─► lanes     │
+//
+// THREAD: one, the world's.
+#ifndef MCCS_TESTS_SIM_LYING_PEER_H_
+#define MCCS_TESTS_SIM_LYING_PEER_H_
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "proto/peer.pb.h"
+#include "service/communicator/peer_link.h"
+#include "service/transport/handshake.h"
+#include "tests/sim/lying_lane.h"
+#include "tests/sim/lying_messages.h"
+#include "tests/sim/random_counts.h"
+#include "tests/sim/sim_world.h"
+
+namespace mccs {
+
+// Elements of float32 in each message that goes well.
+inline constexpr uint64_t kLiarMessageElements = 64;
+
+struct LyingPeerOptions {
+  std::string address;
+  uint64_t seed = 1;
+  CommId id;
+  Secret secret{};
+  std::string tenant;
+  int ranks = 0;
+  // The honest daemons that have ranks of it, and these.
+  struct Daemon {
+    std::string name;
+    Endpoint endpoint;
+    std::vector<int> ranks;
+  };
+  std::vector<Daemon> daemons;
+  // Ranks of each host that this plays.
+  std::vector<std::vector<int>> played;
+  std::optional<Endpoint> rendezvous;  // nothing: this is the rendezvous
+  std::vector<Endpoint> strangers;     // daemons of the world
+  std::string foreign_word;            // what stands in memory that is not the tenant's
+};
+
+class LyingPeer final : public SimParty {
+ public:
+  // LIFETIME: `world` and `counts` outlive this.
+  LyingPeer(SimWorld& world, LyingPeerOptions options, RandomCounts& counts);
+
+  bool Poll() override;
+  MonotonicNs NextEvent() const override;
+  // Closes all that it has open.
+  void Leave();
+
+  Endpoint endpoint() const { return listener_->local(); }
+  // Bytes of memory that is not the tenant's have come to it.
+  bool has_foreign_bytes() const { return has_foreign_bytes_; }
+
+ private:
+  enum class Stage : uint8_t { kMeeting, kOpening, kRunning };
+  // From which on it may lie, as often as they are here.
+  static constexpr Stage kStages[] = {Stage::kMeeting, Stage::kOpening, Stage::kRunning,
+                                      Stage::kRunning, Stage::kRunning};
+  enum class Role : uint8_t {
+    kGuest,    // a daemon at this rendezvous
+    kJoining,  // this, at a daemon's rendezvous
+    kMember,   // a daemon, which this leads
+    kLeader,   // a daemon that leads this
+  };
+  struct Link {
+    Role role = Role::kGuest;
+    int host = -1;  // by the roster: the one this plays, or the daemon at the other end
+    std::unique_ptr<PeerLink> link;
+  };
+  struct Dialled {
+    Preamble preamble;
+    ClientHandshake handshake;
+    int host = -1;
+  };
+  struct HalfOpen {
+    std::unique_ptr<Connection> connection;
+    std::string unsent;
+  };
+
+  void Count(RandomEvent event) { counts_.Add(event); }
+  uint64_t Below(uint64_t limit) { return dice_() % limit; }
+  bool Lies() { return stage_ >= lies_from_ && Below(2) == 0; }
+  bool MayAct() const { return acts_left_ > 0 && stage_ >= lies_from_; }
+
+  bool PollArrivals();
+  bool PollDials();
+  bool PollLinks();
+  bool PollLanes();
+  void Begin(const Preamble& preamble, std::unique_ptr<Connection> connection);
+  void Dial(const Preamble& preamble, const Endpoint& to, int host);
+
+  // How the communicator forms (lying_peer.cc).
+  void Join();
+  void Hear(Link& link, const peer::Message& message);
+  void HearGuest(const peer::Message& message);
+  void HearRoster(const peer::Roster& roster);
+  void HearMember(Link& link, const peer::Message& message);
+  void HearLeader(Link& link, const peer::Message& message);
+  peer::Roster TrueRoster();
+  void SpoilRoster(peer::Roster& roster);
+  mccs::strategy::Strategy SomeStrategy(uint64_t epoch);
+  void SpoilStrategy(mccs::strategy::Strategy& strategy);
+  void TakeStrategy(const mccs::strategy::Strategy& strategy);
+  void OpenLanes(const mccs::strategy::Strategy& strategy);
+  void OpenMessageLanes();
+  void StartRunning();
+  void Tell(Role role, const peer::Message& message);
+  bool Plays(int host) const;
+  Endpoint EndpointOf(int host) const;
+  LaneShape ShapeOf(uint64_t epoch) const;
+
+  // What it does besides (lying_acts.cc).
+  using ActOf = void (LyingPeer::*)();
+  void ChooseActs();
+  void Act();
+  Link* SomeLink();
+  void Invent();
+  void RepeatSpoiled();
+  void Change();
+  void ImposeOrder();
+  void DialOddLane();
+  void LieOnALane();
+  void InventTag();
+  void OpenHalf();
+  void OpenHalves(uint64_t times);
+  void Flood();
+  void CutSomething();
+  void Answer(Link& link, const peer::StrategyChange& order);
+  void AnswerSplit(Link& link, const peer::SplitCall& call);
+  void TakeSlices(LyingLane& lane);
+  void AnswerMessage(const LyingLane& lane, const MessageTag& tag);
+  LyingLane* SendingLane(uint64_t epoch, ChannelId channel, int from, int to);
+
+  SimWorld& world_;
+  const LyingPeerOptions options_;
+  RandomCounts& counts_;
+  Network& network_;
+  Dice dice_;
+  SeededRandom random_;
+  const SecretLookup lookup_;
+  std::unique_ptr<Listener> listener_;
+  const Stage lies_from_;
+  Stage stage_ = Stage::kMeeting;
+  std::vector<ActOf> acts_;
+  bool keeps_order_ = true;  // of the steps of a change
+  int acts_left_;
+  MonotonicNs next_act_;
+  bool has_left_ = false;
+
+  std::list<ServerHandshake> arriving_;
+  std::list<Dialled> dialled_;
+  std::list<Link> links_;
+  std::list<LyingLane> lanes_;
+  std::vector<HalfOpen> half_open_;
+
+  std::vector<peer::Join> joins_;  // of the daemons' ranks
+  std::optional<peer::Roster> roster_;
+  int leader_ = -1;
+  int hellos_ = 0, readies_ = 0;
+  std::map<uint64_t, mccs::strategy::Strategy> strategies_;  // by epoch
+  uint64_t epoch_ = 0;                                       // that was proposed last
+  int step_ = 0;                                             // of the change that this leads
+  size_t answers_ = 0;                                       // to its latest step
+  uint64_t operation_ = 0;                                   // as the daemons told last
+  std::deque<peer::Message> heard_;
+  bool has_foreign_bytes_ = false;
+};
+
+}  // namespace mccs
+
+#endif  // MCCS_TESTS_SIM_LYING_PEER_H_
