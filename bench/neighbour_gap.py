@@ -150,6 +150,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10, help="of the calls alone")
     parser.add_argument("--programs", type=pathlib.Path, default=BIN, help="directory of mccs-lab and the daemon")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes down then, too
     machine = {"machine": f"{processor()}, {os.cpu_count()} cores",
                "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds")}
     neighbour = f"{options.gib} GiB"
