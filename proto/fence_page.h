@@ -72,6 +72,15 @@ inline void SignalFence(FenceLine& line, uint64_t value) {
   WakeSleepers(line);
 }
 
+// The same for a counter that only its one writer advances; poison stays poison.
+inline void AdvanceFence(FenceLine& line, uint64_t value) {
+  uint64_t before = line.value.load(std::memory_order_relaxed);
+  if (before != kFencePoison) {
+    line.value.compare_exchange_strong(before, value, std::memory_order_seq_cst);
+  }
+  WakeSleepers(line);
+}
+
 // The same for bits that are added to the value; poison stays poison.
 inline void RaiseFence(FenceLine& line, uint64_t bits) {
   line.value.fetch_or(bits, std::memory_order_seq_cst);

@@ -58,7 +58,12 @@ void Communicator::GiveBackStaging() {
   const bool ended_well = state() == State::kFinalized;
   if (!ended_well && !let_go_ && !session_->client->dead()) return;
   submit_side_->staging.GiveBackAll();
-  if (ended_well) session_->staging.Trim();
+  if (ended_well) TrimStaging();
+}
+
+// cuMemFree waits for all streams of the GPU, so not while a communicator that failed blocks some.
+void Communicator::TrimStaging() {
+  if (!session_->client->BlocksStreams()) session_->staging.Trim();
 }
 
 // ---- Joining ---------------------------------------------------------------------------------
@@ -212,8 +217,17 @@ absl::Status Communicator::AwaitFinalized() {
 
 bool Communicator::FailedAfterItsWork() const {
   const wire::CommRegion& region = page_->region();
-  return region.failure.error.load(std::memory_order_acquire) != 0 &&
-         submit_side_->ring.last_sequence() <= DoneOf(region);
+  if (region.failure.error.load(std::memory_order_acquire) == 0) return false;
+  if (submit_side_->ring.last_sequence() > DoneOf(region)) return false;
+  // Replays have no numbers: one may be undone, unless the daemon still works.
+  return !submit_side_->captures.used() || WorkFailureOf(region).ok();
+}
+
+absl::Status Communicator::UndoneWork() const {
+  if (state() != State::kReady || ended_ != nullptr || FailedAfterItsWork()) {
+    return absl::OkStatus();
+  }
+  return WorkFailureOf(page_->region());
 }
 
 void Communicator::FinishFinalize(absl::StatusOr<Reply> reply) {
@@ -268,7 +282,7 @@ absl::Status Communicator::Suspend() {
     std::lock_guard lock(submit_mutex_);
     submit_side_->staging.GiveBack();
   }
-  session_->staging.Trim();
+  TrimStaging();
   absl::Status told = TellSuspended(true);
   if (!told.ok()) {
     suspended_ = false;
@@ -315,10 +329,11 @@ void Communicator::Abort() {
   uint64_t cancelled = 0;
   {
     std::lock_guard lock(control_mutex_);
-    aborted_.store(true);
     const State before = state();
     failure_ = absl::CancelledError(kText);
     state_.store(State::kAborted, std::memory_order_release);
+    // Last: a caller that sees it asks Failure() for the reason.
+    aborted_.store(true, std::memory_order_release);
     if (before == State::kJoining || before == State::kFinalizing) cancelled = request_;
     // While it is finalized the daemon may have ended it, and given its handle to another one.
     if (before == State::kJoining || before == State::kFinalizing) {

@@ -96,6 +96,9 @@ class Communicator {
   // work of this rank undone: then there is nothing to flush, and only Abort ends it.
   absl::Status BeginFinalize();
   absl::Status AwaitFinalized();
+  // The failure that left posted or replayed work of this rank undone, where the program has not
+  // ended the communicator. REQUIRES: nothing is posted meanwhile.
+  absl::Status UndoneWork() const;
 
   // Ends the work of all ranks and releases their streams; from then on operations are
   // kFailedPrecondition, and other communicators can still be made of this one. Returns as Abort
@@ -192,6 +195,7 @@ class Communicator {
   void AbortChildren();
   bool ChildrenJoin();
   void GiveBackStaging();
+  void TrimStaging();
   void FinishFinalize(absl::StatusOr<Reply> reply);
   // The communicator has failed, by other ranks' doing, when all that this one had posted was done.
   // REQUIRES: nothing is posted meanwhile.

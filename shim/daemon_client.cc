@@ -383,4 +383,12 @@ void DaemonClient::Unwatch(wire::CommRegion* region) {
   std::erase(watched_, region);
 }
 
+bool DaemonClient::BlocksStreams() {
+  std::lock_guard lock(mutex_);
+  return std::any_of(watched_.begin(), watched_.end(), [](const wire::CommRegion* region) {
+    return region->failure.error.load(std::memory_order_acquire) != 0 &&
+           region->done.value.load(std::memory_order_acquire) != wire::kFencePoison;
+  });
+}
+
 }  // namespace mccs::shim

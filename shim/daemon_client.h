@@ -1,8 +1,8 @@
 // The connection of this process to the daemon of its host.
 //
 // One thread per connection sleeps on the socket: it hands replies to whoever waits for them, and
-// when the daemon dies it releases every stream and every caller that would wait for it. It makes
-// no sound on the hot path, which goes through the regions and the doorbell.
+// when the daemon dies it publishes the failure and ends every caller's wait; streams stay blocked.
+// It is not part of the hot path, which uses the regions and the doorbell.
 #ifndef MCCS_SHIM_DAEMON_CLIENT_H_
 #define MCCS_SHIM_DAEMON_CLIENT_H_
 
@@ -92,6 +92,8 @@ class DaemonClient {
   // Regions to fail and release when the daemon dies. If it is dead already, that happens at once.
   void Watch(wire::CommRegion* region);
   void Unwatch(wire::CommRegion* region);
+  // A watched communicator has failed, and its streams may be blocked.
+  bool BlocksStreams();
 
   // What the reader does besides: called after every message and when the time has come that it
   // answered last; nothing: there is none. It may send and poll, but wait for nothing. Null ends

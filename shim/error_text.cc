@@ -27,19 +27,34 @@ void Copy(std::string_view from, char* to) {
   to[bytes] = '\0';
 }
 
+// Answers of threads that have ended are used again by others and never freed: the program may
+// still read one.
+struct Answer {
+  char text[kTextBytes];
+  Answer* next = nullptr;
+};
+std::mutex unused_answers_mutex;
+Answer* unused_answers = nullptr;  // guarded by unused_answers_mutex
+
 // Where this thread finds its last answer. On the heap: a library that a program opens by dlopen
 // gets some 1.6 KiB of thread-local memory in all.
 char* AnswerOfThread() {
-  static thread_local char* answer = nullptr;
-  struct FreeAtEnd {
-    ~FreeAtEnd() { delete[] std::exchange(answer, nullptr); }
+  static thread_local Answer* answer = nullptr;
+  struct GiveBackAtEnd {
+    ~GiveBackAtEnd() {
+      const std::lock_guard lock(unused_answers_mutex);
+      answer->next = std::exchange(unused_answers, answer);
+      answer = nullptr;
+    }
   };
   if (answer == nullptr) {
-    static thread_local FreeAtEnd free_at_end;
-    static_cast<void>(free_at_end);
-    answer = new char[kTextBytes];
+    static thread_local GiveBackAtEnd give_back_at_end;
+    static_cast<void>(give_back_at_end);
+    const std::lock_guard lock(unused_answers_mutex);
+    answer = unused_answers == nullptr ? new Answer
+                                       : std::exchange(unused_answers, unused_answers->next);
   }
-  return answer;
+  return answer->text;
 }
 
 }  // namespace

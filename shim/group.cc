@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/error_text.h"
+#include "shim/last_error.h"
 #include "shim/process.h"
 
 namespace mccs::shim {
@@ -55,7 +56,7 @@ Group::Outcome Group::End() {
   outcome.status = std::exchange(error_, absl::OkStatus());
   if (outcome.status.ok()) outcome.status = RunInits(&outcome.in_progress);
   if (outcome.status.ok()) outcome.status = work_.Submit();
-  if (outcome.status.ok()) RunLeaving();
+  if (outcome.status.ok()) outcome.status = RunLeaving();
   Clear();
   return outcome;
 }
@@ -69,7 +70,7 @@ absl::StatusOr<std::optional<double>> Group::SimulateEnd(bool wanted) {
   absl::StatusOr<std::optional<double>> estimate = std::optional<double>();
   if (!error.ok()) estimate = error;
   if (error.ok() && wanted) estimate = work_.EstimateUs();
-  if (error.ok()) RunLeaving();
+  if (error.ok()) (void)RunLeaving();
   Clear();
   return estimate;
 }
@@ -87,7 +88,12 @@ void Group::Clear() {
   work_.Clear();
   // The group has failed. Who is on the way out already goes on.
   for (CommRef& comm : leaving_) {
-    if (!comm->finalized_or_finalizing()) comm->Abort();
+    if (!comm->finalized_or_finalizing()) {
+      comm->Abort();
+      continue;
+    }
+    (void)comm->AwaitFinalized();
+    comm->ReleaseStreams();
   }
   leaving_.clear();
 }
@@ -133,7 +139,9 @@ absl::Status Group::RunInits(bool* in_progress) {
     if (job.blocking && job.parent) job.parent->ChildJoins(job.comm.get());
   }
   for (InitJob& job : jobs) {
-    if (job.ends_parent) job.parent->EndForShrink();
+    if (!job.ends_parent) continue;
+    NoteFailureOf(*job.parent);
+    job.parent->EndForShrink();
   }
   for (InitJob& job : jobs) {
     if (!job.blocking) {
@@ -163,17 +171,22 @@ absl::Status Group::Finish(InitJob& job) {
   return joined;
 }
 
-void Group::RunLeaving() {
+absl::Status Group::RunLeaving() {
+  absl::Status undone;
   std::vector<CommRef> leaving = std::exchange(leaving_, {});
   for (CommRef& comm : leaving) {
+    if (comm->finalized_or_finalizing() || comm->BeginFinalize().ok()) continue;
     // One that failed, or never came to work, has nothing to flush.
-    if (!comm->finalized_or_finalizing() && !comm->BeginFinalize().ok()) comm->Abort();
+    undone.Update(comm->UndoneWork());
+    comm->Abort();
   }
   for (CommRef& comm : leaving) {
-    // What failed while it was flushed was told by ncclCommGetAsyncError; leaving succeeds.
-    (void)comm->AwaitFinalized();
+    const absl::Status flushed = comm->AwaitFinalized();
+    if (comm->finalized_or_finalizing()) undone.Update(flushed);
+    NoteFailureOf(*comm);
     comm->ReleaseStreams();
   }
+  return undone;
 }
 
 ncclResult_t GroupOfCall::Finish(const absl::Status& status) {

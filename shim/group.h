@@ -89,7 +89,8 @@ class Group {
 
   absl::Status RunInits(bool* in_progress);
   absl::Status Finish(InitJob& job);
-  void RunLeaving();
+  // All leave in any case. The failure that left work of one of them undone.
+  absl::Status RunLeaving();
   void Clear();
 
   int depth_ = 0;

@@ -1,5 +1,6 @@
 #include "shim/last_error.h"
 
+#include <mutex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ std::string Describe(const Communicator& comm, const absl::Status& failure) {
 }  // namespace
 
 void NoteFailureOf(Communicator& comm) {
+  // A thread that finds the failure taken may read its message.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   const absl::Status failure = comm.TakeFailure();
   if (!failure.ok()) RememberAsync(Describe(comm, failure));
 }

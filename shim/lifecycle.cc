@@ -199,6 +199,7 @@ ncclResult_t RefuseFlags(const char* function, int flags, const char* allowed) {
 ncclResult_t Revoke(ncclComm_t handle, int flags) {
   if (handle == nullptr) return ncclSuccess;
   if (flags != 0) return RefuseFlags("ncclCommRevoke", flags, "NCCL_REVOKE_DEFAULT");
+  if (const CommRef comm = Process::Get().handles().Find(handle)) NoteFailureOf(*comm);
   return Step("ncclCommRevoke", handle, &Communicator::Revoke);
 }
 

@@ -404,6 +404,8 @@ absl::Status GroupWork::AwaitStreams() const {
         return CudaError(batch.comm->driver(), error, "CUDA_LAUNCH_BLOCKING: cuStreamSynchronize");
       }
     }
+    // Released by the end of the communicator, not by the result.
+    if (DoneOf(batch.comm->page().region()) < batch.last_sequence) return batch.comm->Failure();
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 // posted to and for each other rank. What lies within them completes; the first call beyond fails
 // the communicator: at once where the rank died. Where its program has called Destroy or Abort, the
 // call waits for a while first, as it would in NCCL: watchdogs of the program (PyTorch's) shall
-// find it stuck, record it, and act before its streams go on with results that never came.
+// find it blocked, write its record and act.
 //
 // OWNER: the Communicator. THREAD: the owning engine.
 #ifndef MCCS_SERVICE_COMMUNICATOR_DEPARTURES_H_

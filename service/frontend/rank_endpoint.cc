@@ -73,7 +73,7 @@ void RankEndpoint::SignalIfDone() {
     messages_.clear();
     taken_messages_ = complete_messages_ = 0;
   }
-  wire::SignalFence(region().done, sequence_);
+  wire::AdvanceFence(region().done, sequence_);
 }
 
 absl::Status RankEndpoint::Advance() {
@@ -223,8 +223,10 @@ void RankEndpoint::Fail(const absl::Status& why) {
 }
 
 void RankEndpoint::WriteError(const absl::Status& why, bool accepts_calls) {
-  if (std::exchange(error_written_, true)) return;
   wire::ErrorLine& line = region().failure;
+  // The shim writes it where the daemon was late to answer.
+  if (line.error.load(std::memory_order_acquire) != 0) error_written_ = true;
+  if (std::exchange(error_written_, true)) return;
   const std::string text(why.message());
   std::strncpy(line.text, text.c_str(), sizeof(line.text) - 1);
   line.accepts_calls.store(accepts_calls ? 1 : 0, std::memory_order_relaxed);

@@ -276,6 +276,18 @@ TEST_F(RankEndpointTest, AFailureLeavesTheDoneWordWhereTheWorkHadCome) {
   EXPECT_EQ(page().done.value.load(), 2u);
 }
 
+// The shim ends a communicator by itself when the daemon does not answer in time.
+TEST_F(RankEndpointTest, ADaemonThatWasLateLeavesTheStreamsReleased) {
+  Push(Call(1));
+  ASSERT_NE(*endpoint_->Front(), nullptr);
+  page().failure.error.store(static_cast<uint32_t>(wire::ErrorClass::kAborted));
+  page().done.value.store(wire::kFencePoison);
+  endpoint_->Complete();
+  endpoint_->Fail(absl::UnavailableError("gone"));
+  EXPECT_EQ(page().done.value.load(), wire::kFencePoison);
+  EXPECT_EQ(page().failure.error.load(), static_cast<uint32_t>(wire::ErrorClass::kAborted));
+}
+
 TEST_F(RankEndpointTest, LetGoDropsTheBuffers) {
   Push(Call(1));
   ASSERT_NE(*endpoint_->Front(), nullptr);

@@ -204,6 +204,18 @@ TEST_F(CaptureTest, ADeadDaemonReleasesNoReplay) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Replay()) << "later";
 }
 
+TEST_F(CaptureTest, AnUndoneReplayIsReportedByFinalizeAndDestroy) {
+  CaptureBoth();
+  fake_cuda::Launch(graphs_[0], streams_[0]);  // the other rank never comes
+  fake_cuda::Advance();
+  daemon_.FailRank(0, wire::ErrorClass::kRemote, "rank 1 is gone");
+  EXPECT_EQ(ncclCommFinalize(comms_[0]), ncclRemoteError);
+  EXPECT_FALSE(fake_cuda::Pending(streams_[0]).empty());
+  EXPECT_EQ(ncclCommDestroy(comms_[0]), ncclRemoteError);
+  comms_.erase(comms_.begin());
+  EXPECT_TRUE(fake_cuda::Synchronize(streams_[0]));
+}
+
 TEST_F(CaptureTest, ADestroyReleasesLaterReplays) {
   CaptureBoth();
   ASSERT_TRUE(Replay());
