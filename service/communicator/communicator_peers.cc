@@ -102,6 +102,10 @@ absl::Status Communicator::Take(const StarMessage& heard) {
   if (state_ != State::kActive) return absl::OkStatus();  // Sent before its host knew.
   MCCS_ASSIGN_OR_RETURN(const bool watched, watcher_->Hear(heard, env_.access.clock->Now()));
   if (watched) return absl::OkStatus();
+  // Nothing starts here any more; the leader counts without this host.
+  const bool orders =
+      message.has_order_asked() || message.has_order_begins() || message.has_order_next();
+  if (orders && HaveLeft(formation_.members->self)) return absl::OkStatus();
   MCCS_ASSIGN_OR_RETURN(const bool ordered, order_->Hear(heard));
   return ordered ? absl::OkStatus() : change_->Hear(heard).status();
 }

@@ -141,7 +141,8 @@ bool CommunicatorTable::Poll() {
   }
   Place(seats);
   for (const Entry* entry : closed) Close(*entry);
-  for (size_t i = 0; i < kDestroyedPerTurn && !closed_.empty(); ++i) closed_.pop_front();
+  const size_t destroyed = std::max(kDestroyedPerTurn, closed_.size() / kTurnsOfBacklog);
+  for (size_t i = 0; i < destroyed && !closed_.empty(); ++i) closed_.pop_front();
   return moved || !closed_.empty() ||
          std::any_of(turns_.due().begin(), turns_.due().end(),
                      [](const TurnQueue::Taker* taker) { return taker->woken(); });

@@ -57,8 +57,10 @@ class CommunicatorTable {
   bool quiescent() const;
   // Those that have closed are none of them.
   size_t size() const { return entries_.size(); }
-  // Closed ones that a turn destroys.
+  // Closed ones that a turn destroys, and more where many wait: each is destroyed within so many
+  // times as many turns as they took to close.
   static constexpr size_t kDestroyedPerTurn = 2;
+  static constexpr size_t kTurnsOfBacklog = 64;
   // Tells of the communicator that came next after the one that `after` stands for; 0: of the
   // first. What stands for it, from 1 on; nothing: there are no more.
   std::optional<uint64_t> TellNext(uint64_t after, state::Communicator* out) const;

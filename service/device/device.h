@@ -37,6 +37,8 @@ class DeviceMemory {
   virtual bool PopulateSome() { return true; }
   // Of these bytes; how many it took out: at least 1.
   virtual uint64_t GiveBackPart(uint64_t /*offset*/, uint64_t bytes) { return bytes; }
+  // Bytes of the largest file that the last step of an unmapping may free. THREAD: any.
+  virtual uint64_t LargestFile() const { return bytes(); }
 };
 
 struct BufferExport;

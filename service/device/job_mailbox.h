@@ -1,6 +1,6 @@
 // Hands jobs from thread to thread without locks: any thread puts one in, one thread takes all.
-// Linked through the jobs themselves, so that a put never fails; the quotas of buffers bound how
-// many there are (service/frontend/buffer_quota.h).
+// Linked through the jobs themselves, so that a put never fails; the quotas of buffers
+// (service/frontend/buffer_quota.h) and MemoryMapper::kMostClosing bound how many there are.
 #ifndef MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 #define MCCS_SERVICE_DEVICE_JOB_MAILBOX_H_
 

@@ -54,7 +54,8 @@ absl::Status MappedRange::Map(uint64_t offset, const BufferExport& offer) {
     return ImportRefused(offer.owner, absl::StrCat(offer.bytes, " bytes at offset ", offset,
                                                    " of a range are not whole pages"));
   }
-  MCCS_RETURN_IF_ERROR(CheckSealedFile(offer.fd.get(), offer).status());
+  MCCS_ASSIGN_OR_RETURN(const uint64_t file, CheckSealedFile(offer.fd.get(), offer));
+  if (file > LargestFile()) largest_file_.store(file, std::memory_order_relaxed);
   std::byte* const place = address_ + offset;
   if (mmap(place, offer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, offer.fd.get(), 0) ==
       MAP_FAILED) {

@@ -2,6 +2,7 @@
 #ifndef MCCS_SERVICE_DEVICE_MAPPED_RANGE_H_
 #define MCCS_SERVICE_DEVICE_MAPPED_RANGE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@ class MappedRange final : public DeviceRange {
   void Unmap(uint64_t offset, uint64_t bytes) override;
   bool PopulateSome() override;
   uint64_t GiveBackPart(uint64_t offset, uint64_t bytes) override;
+  uint64_t LargestFile() const override { return largest_file_.load(std::memory_order_relaxed); }
 
  private:
   MappedRange(std::byte* address, size_t bytes) : address_(address), bytes_(bytes) {}
@@ -35,7 +37,8 @@ class MappedRange final : public DeviceRange {
   std::byte* const address_;
   const size_t bytes_;
   size_t populated_ = 0;  // bytes that have their page-table entries since they were mapped
-  std::span<std::byte> to_populate_;  // of what was mapped last
+  std::span<std::byte> to_populate_;       // of what was mapped last
+  std::atomic<uint64_t> largest_file_{0};  // that Map has mapped; only Map writes it
 };
 
 }  // namespace mccs

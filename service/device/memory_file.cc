@@ -60,6 +60,10 @@ absl::StatusOr<uint64_t> CheckSealedFile(int fd, const BufferExport& offer) {
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return ImportRefused(offer.owner, "the memory is not sealed against shrinking (F_SEAL_SHRINK)");
   }
+  // Its size also says how long it takes to free.
+  if ((seals & F_SEAL_GROW) == 0) {
+    return ImportRefused(offer.owner, "the memory is not sealed against growing (F_SEAL_GROW)");
+  }
   if (file.bytes == 0 || file.bytes < offer.bytes) {
     return ImportRefused(offer.owner, absl::StrCat("the memory file has ", file.bytes, " bytes, ",
                                                    offer.bytes, " offered"));

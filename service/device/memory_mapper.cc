@@ -148,7 +148,7 @@ class UnmapJob final : public PartsJob {
   Progress Step() override {
     if (part() != nullptr) {
       if (!GiveBackFrom(*memory_)) NextPart();
-      const bool last_is_long = part() == nullptr && memory_->bytes() >= kLongFromBytes;
+      const bool last_is_long = part() == nullptr && memory_->LargestFile() >= kLongFromBytes;
       return last_is_long ? Progress::kLong : Progress::kMore;
     }
     memory_.reset();
@@ -169,7 +169,7 @@ class UnmapFromJob final : public PartsJob {
     if (part() == nullptr) return Progress::kDone;
     if (!empty_) {
       empty_ = !GiveBackFrom(range_);
-      return empty_ && part()->bytes >= kLongFromBytes ? Progress::kLong : Progress::kMore;
+      return empty_ && range_.LargestFile() >= kLongFromBytes ? Progress::kLong : Progress::kMore;
     }
     range_.Unmap(part()->base, part()->bytes);
     empty_ = false;
@@ -182,23 +182,30 @@ class UnmapFromJob final : public PartsJob {
   bool empty_ = false;  // the part
 };
 
-class CloseJob final : public MappingJob {
+}  // namespace
+
+class MemoryMapper::CloseJob final : public MappingJob {
  public:
-  CloseJob(MappingOwner owner, UniqueFd fd) : MappingJob(std::move(owner)), fd_(std::move(fd)) {}
+  CloseJob(MappingOwner owner, UniqueFd fd, MemoryMapper& mapper)
+      : MappingJob(std::move(owner)), mapper_(mapper), fd_(std::move(fd)) {
+    ++mapper_.closing_[this->owner().tenant];
+  }
 
   Progress Step() override {
     if (!std::exchange(looked_at_, true) && IsLarge(fd_.get())) return Progress::kLong;
     fd_.Reset();
     return Progress::kDone;
   }
-  void Finish() override {}
+  void Finish() override {
+    const auto own = mapper_.closing_.find(owner().tenant);
+    if (--own->second == 0) mapper_.closing_.erase(own);
+  }
 
  private:
+  MemoryMapper& mapper_;
   UniqueFd fd_;
   bool looked_at_ = false;
 };
-
-}  // namespace
 
 void MemoryMapper::Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job) {
   if (runner_ != nullptr) return runner_->Start(lane, std::move(job));
@@ -238,7 +245,7 @@ void MemoryMapper::UnmapFrom(const MappingOwner& owner, DeviceRange& range, Part
 
 void MemoryMapper::Close(const MappingOwner& owner, UniqueFd fd) {
   if (!fd.valid()) return;
-  Start(MappingRunner::Lane::kUnmap, std::make_unique<CloseJob>(owner, std::move(fd)));
+  Start(MappingRunner::Lane::kUnmap, std::make_unique<CloseJob>(owner, std::move(fd), *this));
 }
 
 bool MemoryMapper::Poll() {

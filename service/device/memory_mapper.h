@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -70,14 +72,24 @@ class MemoryMapper {
 
   // Closes a descriptor of a memory file, whose last holder the daemon may be.
   void Close(const MappingOwner& owner, UniqueFd fd);
+  // The tenant has kMostClosing of them that are not closed yet: take no messages from it.
+  static constexpr size_t kMostClosing = 1024;
+  bool IsFull(const std::string& tenant) const {
+    if (closing_.empty()) return false;
+    const auto own = closing_.find(tenant);
+    return own != closing_.end() && own->second >= kMostClosing;
+  }
 
   // Delivers what has been done since; a turn delivers so much at most. True when there was any.
   static constexpr int kDeliveredPerTurn = 64;
   bool Poll();
 
  private:
+  class CloseJob;
+
   void Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job);
 
+  std::map<std::string, size_t> closing_;  // descriptors, by tenant; none has 0
   const std::unique_ptr<MemoryImporter> importer_;
   std::unique_ptr<MappingRunner> runner_;
 };

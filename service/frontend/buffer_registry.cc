@@ -23,7 +23,7 @@ BufferId BufferRegistry::NextId() {
   return BufferId(last_id_);
 }
 
-absl::Status BufferRegistry::Register(uint64_t request, BufferExport offer) {
+absl::Status BufferRegistry::Register(uint64_t request, BufferExport&& offer) {
   MCCS_RETURN_IF_ERROR(CheckRoom());
   MCCS_ASSIGN_OR_RETURN(std::shared_ptr<BufferShare> share, quota_.Take(owner_.tenant, account_));
   ++coming_;
@@ -96,7 +96,7 @@ absl::StatusOr<ChunkedBuffer*> BufferRegistry::FindChunked(BufferId id) {
 }
 
 absl::Status BufferRegistry::MapChunk(uint64_t request, BufferId id, uint64_t offset,
-                                      BufferExport offer) {
+                                      BufferExport&& offer) {
   MCCS_ASSIGN_OR_RETURN(ChunkedBuffer * buffer, FindChunked(id));
   ChunkedBuffer::Shares shares;
   for (auto& share : shares) {

@@ -37,14 +37,14 @@ class BufferRegistry {
 
   // Begins to map what the tenant offers. An error (kResourceExhausted, of the process or as
   // BufferQuota): nothing follows.
-  absl::Status Register(uint64_t request, BufferExport offer);
+  absl::Status Register(uint64_t request, BufferExport&& offer);
 
   // A buffer of `bytes` bytes that is made of chunks, and has none yet. kInvalidArgument,
   // kResourceExhausted likewise.
   absl::StatusOr<BufferId> Reserve(uint64_t bytes);
   // Begins to map a chunk into the buffer. An error (as ChunkedBuffer's, or kInvalidArgument for a
   // buffer without chunks): nothing follows.
-  absl::Status MapChunk(uint64_t request, BufferId id, uint64_t offset, BufferExport offer);
+  absl::Status MapChunk(uint64_t request, BufferId id, uint64_t offset, BufferExport&& offer);
   absl::StatusOr<MappingGone> UnmapChunks(BufferId id, const AddressRange& span);
 
   // What Register and MapChunk began and what has come to an end since. kInvalidArgument,
@@ -72,6 +72,8 @@ class BufferRegistry {
 
   bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t size() const { return buffers_.size(); }
+  // What Register and MapChunk began and TakeMapped has not returned. Each holds a descriptor.
+  size_t pending() const { return pending_.size(); }
   // Of all buffers; those in chunks with what they may grow to.
   uint64_t bytes() const;
 

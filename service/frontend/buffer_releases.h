@@ -27,6 +27,7 @@ namespace mccs {
 struct RingUse {
   uint32_t rank = 0;     // CommHandle
   uint64_t records = 0;  // counted from the ring's beginning
+  uint64_t serial = 0;   // of the rank: handles are used again
 };
 
 class BufferReleases {

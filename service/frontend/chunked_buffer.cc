@@ -101,7 +101,7 @@ ChunkedBuffer::Chunks::iterator ChunkedBuffer::FirstIn(const AddressRange& span)
 }
 
 absl::StatusOr<std::shared_ptr<ChunkedBuffer::Coming>> ChunkedBuffer::Map(uint64_t offset,
-                                                                          BufferExport offer,
+                                                                          BufferExport&& offer,
                                                                           Shares shares) {
   const AddressRange span{offset, offer.bytes};
   const uint64_t size = ground_->range->bytes();

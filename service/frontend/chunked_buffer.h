@@ -52,8 +52,9 @@ class ChunkedBuffer {
 
   // A chunk that is being mapped. It may outlive the buffer.
   class Coming;
-  // kInvalidArgument: outside of the range, or over what is mapped.
-  absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport offer, Shares shares);
+  // kInvalidArgument: outside of the range, or over what is mapped; then the caller still has the
+  // offer.
+  absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport&& offer, Shares shares);
   // Takes back all chunks that reach into the span and are not coming. kResourceExhausted:
   // kMostWaiting.
   absl::StatusOr<MappingGone> Unmap(const AddressRange& span);

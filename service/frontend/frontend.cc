@@ -9,7 +9,12 @@ namespace mccs {
 
 bool Frontend::Poll() {
   bool moved = AcceptNew();
-  for (auto& session : sessions_) moved |= session->Poll();
+  // In turn, since all share what may end.
+  int ends_left = kRanksEndedPerTurn;
+  const size_t first = sessions_.empty() ? 0 : ++turns_ % sessions_.size();
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    moved |= sessions_[(first + i) % sessions_.size()]->Poll(ends_left);
+  }
   moved |= EndRanks();
   std::erase_if(sessions_, [this](const auto& session) {
     if (!session->closed()) return false;

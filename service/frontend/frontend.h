@@ -24,7 +24,8 @@ inline constexpr size_t kMaxSessionsPerTenant = kMaxSessions / 2;
 // Looked at, at one door in one turn: who is inside has turns, too.
 inline constexpr int kNewPerTurn = 16;
 
-// Ranks of processes that have ended, which one turn ends: a process may have thousands.
+// Ranks that one turn ends by their processes' calls, and as many of processes that have ended: a
+// process may have thousands.
 inline constexpr int kRanksEndedPerTurn = 2;
 
 // Different troubles at the doors, about as many tenants, that the log is spared repetitions of.
@@ -63,6 +64,7 @@ class Frontend {
   absl::flat_hash_map<std::string, size_t> by_tenant_;       // sessions; of tenants that have some
   absl::flat_hash_map<std::string, RepeatedSentence> said_;  // of the doors, by what it says
   uint64_t last_id_ = 0;
+  uint64_t turns_ = 0;
   uint64_t last_ended_ = 0;  // the session that ended a rank last
 };
 

@@ -15,9 +15,9 @@ namespace mccs {
 namespace {
 
 constexpr int kMessagesPerTurn = 16;
-// Of those that end a rank, which takes most of a millisecond with all that follows.
-constexpr int kEndsPerTurn = 2;
+constexpr size_t kMostPendingMappings = 256;
 
+// It takes most of a millisecond with all that follows.
 bool EndsRank(const TenantMessage& message) {
   wire::MessageHeader header;
   if (message.size < sizeof(header)) return false;
@@ -45,9 +45,9 @@ Session::~Session() = default;
 
 // ---- Turns of the engine -----------------------------------------------------------------------
 
-bool Session::Poll() {
+bool Session::Poll(int& ends_left) {
   bool moved = false;
-  if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages();
+  if (state_ == State::kGreeting || state_ == State::kOpen) moved |= PollMessages(ends_left);
   if (state_ == State::kOpen && !broken_.ok()) {
     Close(broken_);
     moved = true;
@@ -62,33 +62,48 @@ bool Session::Poll() {
     free_below_.insert(handle);
   }
   if (state_ != State::kClosing || !ranks_.empty()) return moved;
-  const size_t buffers = buffers_.size();
+  const size_t before = buffers_.size() + buffers_.pending();
   if (buffers_.ReleaseSome()) state_ = State::kClosed;
-  return moved || buffers > 0 || closed();
+  return moved || buffers_.size() + buffers_.pending() != before || closed();
 }
 
-bool Session::PollMessages() {
+bool Session::PollMessages(int& ends_left) {
+  const MemoryMapper& mapper = env_.device->mapper();
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    auto received = channel_->Receive(&message_);
+    // Each holds a descriptor. What ends them wakes the engine.
+    if (buffers_.pending() >= kMostPendingMappings || mapper.IsFull(identity().tenant)) {
+      return i > 0;
+    }
+    absl::StatusOr<bool> received = true;
+    if (!std::exchange(held_, false)) received = channel_->Receive(&message_);
     if (!received.ok()) {
       Close(received.status());
       return true;
     }
     if (!*received) return i > 0;
-    if (EndsRank(message_)) i += kMessagesPerTurn / kEndsPerTurn - 1;
-    absl::Status status = Handle(message_, message_.fds);
-    // The tenant may have closed its own: then the kernel frees the file now.
-    for (UniqueFd& fd : message_.fds) {
-      if (fd.valid()) {
-        env_.device->mapper().Close({identity().tenant, identity().process}, std::move(fd));
+    if (EndsRank(message_)) {
+      held_ = ends_left == 0;
+      if (held_) {
+        CloseDescriptors();
+        return true;
       }
+      --ends_left;
     }
+    absl::Status status = Handle(message_, message_.fds);
+    CloseDescriptors();
     if (!status.ok()) {
       Close(status);
       return true;
     }
   }
   return true;
+}
+
+// Of the message. The tenant may have closed its own: then the kernel frees the file now.
+void Session::CloseDescriptors() {
+  for (UniqueFd& fd : message_.fds) {
+    env_.device->mapper().Close({identity().tenant, identity().process}, std::move(fd));
+  }
 }
 
 // Pairs with the shim's fetch_or after it has advanced a ring's tail.
@@ -142,7 +157,7 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
       if (wire::GetUniqueId m; greeted && as(&m)) return HandleGetUniqueId(m);
       break;
     case wire::MessageKind::kRegisterBuffer:
-      if (wire::RegisterBuffer m; greeted && as(&m)) return HandleRegister(m, std::move(fds[0]));
+      if (wire::RegisterBuffer m; greeted && as(&m)) return HandleRegister(m, fds[0]);
       break;
     case wire::MessageKind::kReleaseBuffer:
       if (wire::ReleaseBuffer m; greeted && as(&m)) return HandleRelease(m);
@@ -151,7 +166,7 @@ absl::Status Session::Handle(const TenantMessage& message, std::span<UniqueFd> f
       if (wire::ReserveRange m; greeted && as(&m)) return HandleReserve(m);
       break;
     case wire::MessageKind::kMapChunk:
-      if (wire::MapChunk m; greeted && as(&m)) return HandleMapChunk(m, std::move(fds[0]));
+      if (wire::MapChunk m; greeted && as(&m)) return HandleMapChunk(m, fds[0]);
       break;
     case wire::MessageKind::kUnmapChunks:
       if (wire::UnmapChunks m; greeted && as(&m)) return HandleUnmapChunks(m);
@@ -263,7 +278,10 @@ absl::Status Session::Admit(const JoinRequest& join, uint64_t request) {
   JoinRequest own = join;
   own.account = account_;
   MCCS_ASSIGN_OR_RETURN(endpoint->communicator, env_.communicators->Join(own, endpoint.get()));
-  ranks_[handle] = RankSlot{.endpoint = std::move(endpoint), .join = join, .init_request = request};
+  ranks_[handle] = RankSlot{.endpoint = std::move(endpoint),
+                            .serial = ++last_serial_,
+                            .join = join,
+                            .init_request = request};
   ranks_[handle].join.roster = nullptr;  // has served
   if (free_below_.erase(handle) == 0) ++handles_;
   dirty_words_ = std::max(dirty_words_, handle / 64 + 1);

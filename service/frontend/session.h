@@ -57,8 +57,9 @@ class Session {
           std::unique_ptr<TenantChannel> channel);
   ~Session();
 
-  // Messages, and what the ranks have posted since. True when anything moved.
-  bool Poll();
+  // Messages, and what the ranks have posted since. True when anything moved. `ends_left`: how many
+  // ranks may still end in this turn, of all sessions; a message that ends one waits for that.
+  bool Poll(int& ends_left);
 
   // The engine is about to sleep: from now on the shim rings. True if there is work after all.
   bool PrepareSleep();
@@ -79,6 +80,7 @@ class Session {
 
   struct RankSlot {
     std::unique_ptr<RankEndpoint> endpoint = {};
+    uint64_t serial = 0;  // of all ranks of the session, from 1 on
     JoinRequest join = {};
     std::vector<int32_t> excluded = {};  // of a CommShrink whose last message has not come
     std::map<std::vector<int32_t>, int64_t> shrinks = {};  // done, by whom they exclude
@@ -102,7 +104,8 @@ class Session {
     uint64_t number = 0;
   };
 
-  bool PollMessages();
+  bool PollMessages(int& ends_left);
+  void CloseDescriptors();
   bool PollDirty();
   bool PollMapped();
   bool PollReleases();
@@ -114,10 +117,10 @@ class Session {
 
   absl::Status HandleHello(const wire::Hello& hello);
   absl::Status HandleGetUniqueId(const wire::GetUniqueId& request);
-  absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd);
+  absl::Status HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd);
   absl::Status HandleRelease(const wire::ReleaseBuffer& request);
   absl::Status HandleReserve(const wire::ReserveRange& request);
-  absl::Status HandleMapChunk(const wire::MapChunk& request, UniqueFd fd);
+  absl::Status HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd);
   absl::Status HandleUnmapChunks(const wire::UnmapChunks& request);
   std::vector<RingUse> UsesOf(BufferId id) const;
   absl::Status HandleInit(const wire::CommInit& request);
@@ -181,7 +184,9 @@ class Session {
   BufferRegistry buffers_;
   std::map<uint32_t, RankSlot> ranks_;  // by CommHandle
   std::vector<uint32_t> free_;          // handles whose ranks were let go: erased after the turn
-  uint32_t handles_ = 0;                // all below it are in use, or in free_below_
+  uint64_t last_serial_ = 0;
+  bool held_ = false;     // message_ waits for a turn in which a rank may end
+  uint32_t handles_ = 0;  // all below it are in use, or in free_below_
   std::set<uint32_t> free_below_;
   std::vector<PendingSeat> seats_;
   std::vector<PendingSeat> revocations_;  // whose communicator still has work in hand

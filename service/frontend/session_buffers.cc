@@ -15,14 +15,15 @@ constexpr size_t kRanksPerTurn = 64;            // looked at while releases are 
 
 }  // namespace
 
-absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd fd) {
-  BufferExport offer{.kind = request.kind,
-                     .fd = std::move(fd),
-                     .bytes = request.bytes,
-                     .owner = identity().process};
+// `fd` is taken when the mapping begins; else PollMessages closes it.
+absl::Status Session::HandleRegister(const wire::RegisterBuffer& request, UniqueFd& fd) {
+  BufferExport offer{
+      .kind = request.kind, .fd = {}, .bytes = request.bytes, .owner = identity().process};
+  if (offer.kind == wire::ExportKind::kFileDescriptor) offer.fd = std::move(fd);
   std::copy(std::begin(request.handle), std::end(request.handle), offer.handle.begin());
   const absl::Status begun = buffers_.Register(request.header.request, std::move(offer));
   if (begun.ok()) return begun;
+  if (offer.fd.valid()) fd = std::move(offer.fd);
   return Send(Reply<wire::RegisterReply>(request.header.request, begun));
 }
 
@@ -56,7 +57,7 @@ std::vector<RingUse> Session::UsesOf(BufferId id) const {
   size_t budget = kRecordsPerRelease;
   for (const auto& [handle, slot] : ranks_) {
     const uint64_t last = slot.endpoint->LastUseOf(id, &budget);
-    if (last > 0) uses.push_back({handle, last});
+    if (last > 0) uses.push_back({handle, last, slot.serial});
   }
   return uses;
 }
@@ -66,7 +67,9 @@ bool Session::PollReleases() {
   DropSomeFailedCalls();
   const std::vector<uint64_t> ended = releases_.Poll([this](const RingUse& use) {
     const auto slot = ranks_.find(use.rank);
-    return slot == ranks_.end() || slot->second.endpoint->HasTaken(use.records);
+    // The handle may be another rank's by now.
+    return slot == ranks_.end() || slot->second.serial != use.serial ||
+           slot->second.endpoint->HasTaken(use.records);
   });
   for (uint64_t request : ended) {
     if (state_ == State::kOpen) NoteSent(SendDone(request, absl::OkStatus()));
@@ -91,14 +94,16 @@ absl::Status Session::HandleReserve(const wire::ReserveRange& request) {
   return Send(reply);
 }
 
-absl::Status Session::HandleMapChunk(const wire::MapChunk& request, UniqueFd fd) {
+absl::Status Session::HandleMapChunk(const wire::MapChunk& request, UniqueFd& fd) {
   BufferExport offer{.kind = wire::ExportKind::kFileDescriptor,
                      .fd = std::move(fd),
                      .bytes = request.bytes,
                      .owner = identity().process};
   const absl::Status begun = buffers_.MapChunk(request.header.request, BufferId(request.buffer_id),
                                                request.offset, std::move(offer));
-  return begun.ok() ? begun : SendDone(request.header.request, begun);
+  if (begun.ok()) return begun;
+  fd = std::move(offer.fd);
+  return SendDone(request.header.request, begun);
 }
 
 absl::Status Session::HandleUnmapChunks(const wire::UnmapChunks& request) {

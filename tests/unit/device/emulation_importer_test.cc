@@ -20,6 +20,7 @@ using testing::EmulatedAllocation;
 using ::testing::HasSubstr;
 
 constexpr size_t kBytes = 16384;
+constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(const EmulatedAllocation& allocation,
                                                      uint64_t bytes = kBytes,
@@ -68,7 +69,7 @@ TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
 }
 
 TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
-  ExpectRefused(Import(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "someone-else-")),
+  ExpectRefused(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
                 "no allocation of the CUDA emulation");
 }
 
@@ -145,12 +146,14 @@ UniqueFd NamedFile(const std::string& folder) {
 TEST(ImportedDescriptor, TakesASealedMemfd) {
   EXPECT_TRUE(ImportDescriptor(EmulatedAllocation(kBytes).TakeFd()).ok());
   EXPECT_TRUE(
-      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK, "a-tenants-own-").TakeFd()).ok());
+      ImportDescriptor(EmulatedAllocation(kBytes, kFixedSize, "a-tenants-own-").TakeFd()).ok());
 }
 
 TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
   ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_GROW).TakeFd()),
                 "F_SEAL_SHRINK");
+  ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK).TakeFd()),
+                "F_SEAL_GROW");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes, 0).TakeFd()), "F_SEAL_SHRINK");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(kBytes / 2).TakeFd()), "16384 offered");
   ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
@@ -189,10 +192,9 @@ TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_RDONLY)).ok());
   EXPECT_FALSE(ImportDescriptor(OpenAgain(allocation, O_PATH)).ok());
   EXPECT_FALSE(
-      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_WRITE).TakeFd()).ok());
+      ImportDescriptor(EmulatedAllocation(kBytes, kFixedSize | F_SEAL_WRITE).TakeFd()).ok());
   EXPECT_FALSE(
-      ImportDescriptor(EmulatedAllocation(kBytes, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE).TakeFd())
-          .ok());
+      ImportDescriptor(EmulatedAllocation(kBytes, kFixedSize | F_SEAL_FUTURE_WRITE).TakeFd()).ok());
   EXPECT_TRUE(ImportDescriptor(OpenAgain(allocation, O_RDWR)).ok());
 }
 

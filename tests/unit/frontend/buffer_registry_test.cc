@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <limits>
 #include <vector>
@@ -93,6 +94,24 @@ TEST_F(BufferRegistryTest, AReleasedBufferStaysMappedForItsHolder) {
 TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
   EXPECT_FALSE(Register(1000, /*owner=*/8).ok());
   EXPECT_FALSE(Register(1001).ok());
+}
+
+// Its last close may free a large file: whoever keeps it closes it on a thread.
+TEST_F(BufferRegistryTest, ARefusedOfferKeepsItsDescriptor) {
+  const auto offer = [] {
+    return BufferExport{.kind = wire::ExportKind::kFileDescriptor,
+                        .fd = UniqueFd(memfd_create("offer", MFD_CLOEXEC)),
+                        .bytes = 4096,
+                        .owner = 7};
+  };
+  BufferExport chunk = offer();
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      registry_->MapChunk(1, BufferId(4711), /*offset=*/0, std::move(chunk))));
+  EXPECT_TRUE(chunk.fd.valid());
+  for (size_t i = 0; i < kMaxBuffersPerProcess; ++i) ASSERT_TRUE(Register(1).ok());
+  BufferExport whole = offer();
+  EXPECT_TRUE(absl::IsResourceExhausted(registry_->Register(2, std::move(whole))));
+  EXPECT_TRUE(whole.fd.valid());
 }
 
 TEST_F(BufferRegistryTest, AProcessHasALimit) {
