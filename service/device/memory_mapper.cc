@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <array>
 #include <utility>
 
 #include "base/units.h"
@@ -11,6 +12,8 @@ namespace {
 
 // The kernel frees this much of a memory file in some 8 ms.
 constexpr uint64_t kLongFromBytes = 64 * kMiB;
+// With unmappings under way; beyond, those without are forgotten.
+constexpr size_t kMostProcessesNoted = 256;
 
 using Progress = MappingJob::Progress;
 
@@ -66,7 +69,7 @@ class ImportJob final : public MapJob {
     if (pending_.use_count() == 1 && memory_ != nullptr) {
       return mapper_.Unmap(owner(), std::move(memory_), nullptr);
     }
-    pending_->ready = true;
+    pending_->done = true;
     pending_->status = status_;
     pending_->memory = std::move(memory_);
   }
@@ -95,7 +98,7 @@ class MapIntoJob final : public MapJob {
         pending_(std::move(pending)) {}
 
   void Finish() override {
-    pending_->ready = true;
+    pending_->done = true;
     pending_->status = status_;
   }
 
@@ -108,13 +111,16 @@ class MapIntoJob final : public MapJob {
   const std::shared_ptr<PendingMapping> pending_;
 };
 
+using Tokens = std::array<std::shared_ptr<void>, 2>;
+
 // Takes pages out in pieces, part by part.
 class PartsJob : public MappingJob {
  public:
-  PartsJob(MappingOwner owner, MemoryMapper::Parts parts, std::shared_ptr<void> token)
-      : MappingJob(std::move(owner)), parts_(std::move(parts)), token_(std::move(token)) {}
+  // `tokens` are destroyed once nothing is mapped any more.
+  PartsJob(MappingOwner owner, MemoryMapper::Parts parts, Tokens tokens)
+      : MappingJob(std::move(owner)), parts_(std::move(parts)), tokens_(std::move(tokens)) {}
 
-  void Finish() final { token_.reset(); }
+  void Finish() final { tokens_ = {}; }
 
  protected:
   // Whether something is left to take out of `memory`, and took some of it out.
@@ -132,7 +138,7 @@ class PartsJob : public MappingJob {
 
  private:
   const MemoryMapper::Parts parts_;
-  std::shared_ptr<void> token_;
+  Tokens tokens_;
   size_t next_ = 0;
   uint64_t done_ = 0;  // of the part
 };
@@ -141,8 +147,8 @@ class PartsJob : public MappingJob {
 class UnmapJob final : public PartsJob {
  public:
   UnmapJob(MappingOwner owner, std::unique_ptr<DeviceMemory> memory, MemoryMapper::Parts parts,
-           std::shared_ptr<void> token)
-      : PartsJob(std::move(owner), std::move(parts), std::move(token)),
+           Tokens tokens)
+      : PartsJob(std::move(owner), std::move(parts), std::move(tokens)),
         memory_(std::move(memory)) {}
 
   Progress Step() override {
@@ -161,9 +167,8 @@ class UnmapJob final : public PartsJob {
 
 class UnmapFromJob final : public PartsJob {
  public:
-  UnmapFromJob(MappingOwner owner, DeviceRange& range, MemoryMapper::Parts parts,
-               std::shared_ptr<void> token)
-      : PartsJob(std::move(owner), std::move(parts), std::move(token)), range_(range) {}
+  UnmapFromJob(MappingOwner owner, DeviceRange& range, MemoryMapper::Parts parts, Tokens tokens)
+      : PartsJob(std::move(owner), std::move(parts), std::move(tokens)), range_(range) {}
 
   Progress Step() override {
     if (part() == nullptr) return Progress::kDone;
@@ -217,6 +222,7 @@ void MemoryMapper::Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> j
 std::shared_ptr<PendingMapping> MemoryMapper::Import(const MappingOwner& owner,
                                                      BufferExport offer) {
   auto pending = std::make_shared<PendingMapping>();
+  pending->before = TakeUnmappings(owner);
   Start(MappingRunner::Lane::kMap,
         std::make_unique<ImportJob>(owner, std::move(offer), *this, *importer_, pending));
   return pending;
@@ -226,21 +232,39 @@ std::shared_ptr<PendingMapping> MemoryMapper::MapInto(const MappingOwner& owner,
                                                       std::shared_ptr<DeviceRange> range,
                                                       uint64_t offset, BufferExport offer) {
   auto pending = std::make_shared<PendingMapping>();
+  pending->before = TakeUnmappings(owner);
   Start(MappingRunner::Lane::kMap,
         std::make_unique<MapIntoJob>(owner, std::move(offer), std::move(range), offset, pending));
   return pending;
 }
 
+std::shared_ptr<void> MemoryMapper::NoteUnmapping(const MappingOwner& owner) {
+  if (unmapping_.size() > kMostProcessesNoted) {
+    std::erase_if(unmapping_, [](const auto& noted) { return noted.second.expired(); });
+  }
+  std::weak_ptr<void>& begun = unmapping_[owner.process];
+  std::shared_ptr<void> token = begun.lock();
+  if (token == nullptr) begun = token = std::make_shared<char>();
+  return token;
+}
+
+std::weak_ptr<void> MemoryMapper::TakeUnmappings(const MappingOwner& owner) {
+  const auto begun = unmapping_.extract(owner.process);
+  return begun.empty() ? std::weak_ptr<void>() : begun.mapped();
+}
+
 void MemoryMapper::Unmap(const MappingOwner& owner, std::unique_ptr<DeviceMemory> memory,
                          Parts parts, std::shared_ptr<void> token) {
   Start(MappingRunner::Lane::kUnmap,
-        std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts), std::move(token)));
+        std::make_unique<UnmapJob>(owner, std::move(memory), std::move(parts),
+                                   Tokens{std::move(token), NoteUnmapping(owner)}));
 }
 
 void MemoryMapper::UnmapFrom(const MappingOwner& owner, DeviceRange& range, Parts parts,
                              std::shared_ptr<void> token) {
   Start(MappingRunner::Lane::kUnmap,
-        std::make_unique<UnmapFromJob>(owner, range, std::move(parts), std::move(token)));
+        std::make_unique<UnmapFromJob>(owner, range, std::move(parts),
+                                       Tokens{std::move(token), NoteUnmapping(owner)}));
 }
 
 void MemoryMapper::Close(const MappingOwner& owner, UniqueFd fd) {

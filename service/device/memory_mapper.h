@@ -26,7 +26,11 @@ namespace mccs {
 // A mapping that is being made. Whoever drops it before `ready` takes it back: what was mapped is
 // unmapped.
 struct PendingMapping {
-  bool ready = false;
+  // It is over, and so is all that its process took back before: a program that frees memory and
+  // registers other memory finds room for a third one.
+  bool ready() const { return done && before.expired(); }
+  bool done = false;
+  std::weak_ptr<void> before;
   absl::Status status;                   // once ready
   std::unique_ptr<DeviceMemory> memory;  // of Import, with an OK status; give it to Unmap
 };
@@ -88,8 +92,13 @@ class MemoryMapper {
   class CloseJob;
 
   void Start(MappingRunner::Lane lane, std::unique_ptr<MappingJob> job);
+  // What lives as long as the unmappings that the process begins now.
+  std::shared_ptr<void> NoteUnmapping(const MappingOwner& owner);
+  // The same of those that it has begun; those to come have another one.
+  std::weak_ptr<void> TakeUnmappings(const MappingOwner& owner);
 
-  std::map<std::string, size_t> closing_;  // descriptors, by tenant; none has 0
+  std::map<pid_t, std::weak_ptr<void>> unmapping_;  // by process
+  std::map<std::string, size_t> closing_;           // descriptors, by tenant; none has 0
   const std::unique_ptr<MemoryImporter> importer_;
   std::unique_ptr<MappingRunner> runner_;
 };

@@ -38,7 +38,7 @@ std::vector<BufferRegistry::Mapped> BufferRegistry::TakeMapped() {
   for (size_t i = std::min(pending_.size(), kLookedAtPerTurn); i > 0; --i) {
     Pending pending = std::move(pending_.front());
     pending_.pop_front();
-    if (!pending.mapping->ready) {
+    if (!pending.mapping->ready()) {
       pending_.push_back(std::move(pending));
       continue;
     }

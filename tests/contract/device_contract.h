@@ -69,7 +69,7 @@ class DeviceContract : public testing::TestWithParam<DeviceWorldMaker> {
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Import(BufferExport offer) {
     const auto pending = device().mapper().Import({"blue", 7}, std::move(offer));
-    PollMapperUntil([&] { return pending->ready; });
+    PollMapperUntil([&] { return pending->ready(); });
     if (!pending->status.ok()) return pending->status;
     return std::move(pending->memory);
   }
@@ -381,7 +381,7 @@ TEST_P(DeviceContract, ChunksOfARangeComeAndGoThroughTheMapper) {
                                          .fd = world_->AllocateAsDescriptor(kBytes),
                                          .bytes = kBytes,
                                          .owner = 7});
-    PollMapperUntil([&] { return pending->ready; });
+    PollMapperUntil([&] { return pending->ready(); });
     ASSERT_TRUE(pending->status.ok()) << pending->status;
     std::byte first{9};
     world_->Read(std::span(&first, 1), range->address() + kBytes);

@@ -4,32 +4,38 @@
 #include <sys/mman.h>
 
 #include <deque>
+#include <vector>
 
 #include "service/device/local_importer.h"
 
 namespace mccs {
 namespace {
 
-// Steps jobs to their end when it is told to.
+using Jobs = std::deque<std::unique_ptr<MappingJob>>;
+
+// Steps jobs to their end, the last one first.
 class PausedRunner final : public MappingRunner {
  public:
-  explicit PausedRunner(std::deque<std::unique_ptr<MappingJob>>& jobs) : jobs_(jobs) {}
+  explicit PausedRunner(Jobs& jobs, size_t finishes = Jobs().max_size())
+      : jobs_(jobs), finishes_(finishes) {}
   void Start(Lane, std::unique_ptr<MappingJob> job) override { jobs_.push_back(std::move(job)); }
   std::unique_ptr<MappingJob> TakeFinished() override {
-    if (jobs_.empty()) return nullptr;
-    std::unique_ptr<MappingJob> job = std::move(jobs_.front());
-    jobs_.pop_front();
+    if (jobs_.empty() || finishes_ == 0) return nullptr;
+    --finishes_;
+    std::unique_ptr<MappingJob> job = std::move(jobs_.back());
+    jobs_.pop_back();
     while (job->Step() != MappingJob::Progress::kDone) {
     }
     return job;
   }
 
  private:
-  std::deque<std::unique_ptr<MappingJob>>& jobs_;
+  Jobs& jobs_;
+  size_t finishes_;
 };
 
 TEST(MemoryMapper, ATenantWithManyDescriptorsToCloseIsFullUntilTheyAreClosed) {
-  std::deque<std::unique_ptr<MappingJob>> jobs;
+  Jobs jobs;
   MemoryMapper mapper(std::make_unique<LocalImporter>(), std::make_unique<PausedRunner>(jobs));
   for (size_t i = 0; i < MemoryMapper::kMostClosing; ++i) {
     EXPECT_FALSE(mapper.IsFull("blue"));
@@ -42,6 +48,30 @@ TEST(MemoryMapper, ATenantWithManyDescriptorsToCloseIsFullUntilTheyAreClosed) {
   while (mapper.Poll()) {
   }
   EXPECT_TRUE(jobs.empty());
+}
+
+TEST(MemoryMapper, AMappingIsReadyWhenItsProcessHasBackWhatItTookBackBefore) {
+  const MappingOwner blue{.tenant = "blue", .process = 7};
+  const MappingOwner other{.tenant = "blue", .process = 8};
+  std::vector<std::byte> memory(4096);
+  auto importer = std::make_unique<LocalImporter>();
+  const auto offer = [&, handle = importer->Register(memory, 7)] {
+    return BufferExport{.handle = handle, .fd = {}, .bytes = memory.size(), .owner = 7};
+  };
+  Jobs jobs;
+  MemoryMapper mapper(std::move(importer), std::make_unique<PausedRunner>(jobs, /*finishes=*/3));
+  const auto first = mapper.Import(blue, offer());
+  mapper.Poll();
+  ASSERT_TRUE(first->ready()) << first->status;
+  mapper.Unmap(blue, std::move(first->memory), nullptr);
+  const auto second = mapper.Import(blue, offer());
+  const auto of_other = mapper.Import(other, offer());
+  mapper.Poll();
+  EXPECT_TRUE(of_other->ready());
+  EXPECT_TRUE(second->done);
+  EXPECT_FALSE(second->ready());
+  jobs.front()->Finish();
+  EXPECT_TRUE(second->ready());
 }
 
 }  // namespace
