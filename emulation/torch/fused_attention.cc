@@ -236,7 +236,7 @@ int64_t ChooseKernel(const Tensor& query, const Tensor& key, const Tensor& value
   return pytorchs_choice(query, key, value, mask, dropout, is_causal, scale, shared_heads);
 }
 
-// Goes before PyTorch's choice. The stub's only member holds it, and gives it to nobody else.
+// Goes before PyTorch's choice. The stub's only member holds it, and has no accessor for it.
 void InstallChoice() {
   auto& stub = at::native::_fused_sdp_choice_stub;
   static_assert(sizeof(stub) == sizeof(at::native::DispatchStubImpl));

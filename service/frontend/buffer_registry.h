@@ -84,7 +84,7 @@ class BufferRegistry {
     MappingGone gone = {};  // of `whole`
     std::unique_ptr<ChunkedBuffer> chunks = {};
   };
-  // What is being mapped: a whole buffer with its share, or a chunk.
+  // A mapping in progress: of a whole buffer with its share, or of a chunk.
   struct Pending {
     uint64_t request = 0;
     std::shared_ptr<PendingMapping> mapping;

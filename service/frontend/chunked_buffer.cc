@@ -8,7 +8,7 @@
 
 namespace mccs {
 
-// What is covered without a gap.
+// Ranges that are covered without a gap.
 struct ChunkedBuffer::Runs {
   void Add(const AddressRange& span);
   // REQUIRES: the span lies within one run.
@@ -21,7 +21,7 @@ struct ChunkedBuffer::Runs {
   std::map<uint64_t, uint64_t> from_to;
 };
 
-// What is left until nothing is mapped.
+// The rest of a buffer, until nothing of it is mapped.
 struct ChunkedBuffer::Remains {
   std::unique_ptr<BufferShare> share;
   Chunks chunks;

@@ -35,7 +35,7 @@ class Liar {
 
   // One of its processes does something.
   void Act();
-  // The daemon of a host is no more, and so are its processes there.
+  // The daemon of a host has ended, and so have the processes on it.
   void Lose(int host);
   // All its processes end, and what it has open.
   void Leave();
