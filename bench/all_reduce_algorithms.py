@@ -9,26 +9,19 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/bench"))
+
+from measuring import call, machine  # noqa: E402
+
 BIN = pathlib.Path(__file__).resolve().parent
 ALGORITHMS = ["ring", "tree", "direct"]
 CHOSEN = "chosen"
-PATIENCE_S = 300
-
-
-def call(*arguments):
-    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=PATIENCE_S,
-                            stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
-                           f"{result.stdout}{result.stderr}")
-    return result.stdout
 
 
 def serves(algorithm, hosts):
@@ -57,11 +50,6 @@ def perf(lab, options):
     if not rows:
         raise RuntimeError(f"no figures in\n{table}")
     return {int(size): float(time_us) for size, time_us in rows}
-
-
-def processor():
-    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return found.group(1) if found else platform.machine()
 
 
 def print_table(hosts, figures, options):
@@ -99,7 +87,7 @@ def main():
         return 1
     count = min if options.best else statistics.median
     figures = {key: {size: count([run[size] for run in runs]) for size in runs[0]} for key, runs in series.items()}
-    print(f"{processor()}, {os.cpu_count()} cores; {'best' if options.best else 'median'} of {options.runs} runs in "
+    print(f"{machine()}; {'best' if options.best else 'median'} of {options.runs} runs in "
           f"each of {options.rounds} rounds in turns")
     for hosts in options.hosts:
         print_table(hosts, figures, options)

@@ -10,12 +10,15 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import statistics
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "share/bench"))
+
+from measuring import call, machine  # noqa: E402
 
 BIN = pathlib.Path(__file__).resolve().parent
 LO_COUNTER = pathlib.Path("/sys/class/net/lo/statistics/tx_bytes")
@@ -25,22 +28,12 @@ LARGE = 16 << 20
 LARGE_CALLS = 20
 SMALL = 8
 SMALL_CALLS = 2000
-PATIENCE_S = 120
 MPIRUN = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", "2"]
 # OpenMPI's own choice, and its ring.
 ALGORITHMS = {"default": [], "ring": ["--mca", "coll_tuned_use_dynamic_rules", "1",
                                       "--mca", "coll_tuned_allreduce_algorithm", "4"]}
 SHARED_MEMORY = ["--mca", "btl", "vader,self"]
 TCP = ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-
-
-def call(*arguments):
-    result = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=PATIENCE_S,
-                            stdin=subprocess.DEVNULL)
-    if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {result.returncode}\n"
-                           f"{result.stdout}{result.stderr}")
-    return result.stdout
 
 
 class Lab:
@@ -111,7 +104,7 @@ def measure(rounds):
 class Report:
     def __init__(self, rounds):
         self.rounds = rounds
-        self.machine = f"{processor()}, {os.cpu_count()} cores"
+        self.machine = machine()
         self.date = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
         self.lines = []
 
@@ -128,11 +121,6 @@ class Report:
             if verdict:
                 line["target"] = verdict
             print(json.dumps(line | {"rounds": self.rounds, "machine": self.machine, "date": self.date}))
-
-
-def processor():
-    found = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return found.group(1) if found else platform.machine()
 
 
 def target(value, least=None, most=None):

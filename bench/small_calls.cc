@@ -1,19 +1,23 @@
 // An ordinary NCCL program: two ranks in this process, all-reduces of 8 bytes one by one. Prints
-// the longest time from the end of one call to the end of the next one, and how long this thread
-// and the daemon's engine meanwhile were ready to run and had no processor.
+// the longest time from the end of one call to the end of the next one, how long this thread and
+// the daemon's engine meanwhile were ready to run and had no processor, and how long a hypervisor
+// meanwhile ran something else on one of this machine's processors (steal time).
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <nccl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "check_calls.h"
 
@@ -22,8 +26,11 @@ namespace {
 constexpr int kRanks = 2;
 constexpr size_t kElements = 2;
 constexpr int kWarmup = 200;
+constexpr double kLongMs = 1;           // a gap whose stolen time is looked at
 volatile std::sig_atomic_t g_stop = 0;  // SIGTERM came
 using Clock = std::chrono::steady_clock;
+// So often, too: a look at a gap finds what was stolen in it, not long before.
+constexpr auto kLook = std::chrono::milliseconds(20);
 
 struct Rank {
   ncclComm_t comm;
@@ -81,13 +88,46 @@ class ProcessorWait {
   double last_ms_ = 0;
 };
 
+// The time that the hypervisor took from each processor, of /proc/stat, which counts it in ticks of
+// 10 ms. A look takes some tens of microseconds, so it is no part of a gap.
+class Steal {
+ public:
+  // Milliseconds since the last call, of the processor that lost most.
+  double Since() {
+    std::ifstream stat("/proc/stat");
+    std::string line;
+    double most = 0;
+    for (size_t cpu = 0; std::getline(stat, line);) {
+      unsigned long long steal = 0;
+      if (std::sscanf(line.c_str(), "cpu%*u %*u %*u %*u %*u %*u %*u %*u %llu", &steal) != 1)
+        continue;
+      if (cpu == ticks_.size()) ticks_.push_back(steal);
+      most = std::max(most,
+                      static_cast<double>(steal - std::exchange(ticks_[cpu++], steal)) * kTickMs);
+    }
+    return most;
+  }
+
+ private:
+  static constexpr double kTickMs = 10;
+  std::vector<unsigned long long> ticks_;
+};
+
 // From the end of one call to the end of the next one.
 struct Gap {
   double ms = 0;
   double own_wait_ms = 0;
   double engine_wait_ms = 0;
+  double stolen_ms = 0;
   double at_ms = 0;  // from the beginning
+
+  double Unstolen() const { return std::max(0.0, ms - stolen_ms); }
 };
+
+void Print(const Gap& gap) {
+  std::printf("%.3f %.3f %.3f %.0f %.0f\n", gap.ms, gap.own_wait_ms, gap.engine_wait_ms,
+              gap.stolen_ms, gap.at_ms);
+}
 
 double Milliseconds(Clock::duration time) {
   return std::chrono::duration<double, std::milli>(time).count();
@@ -97,9 +137,10 @@ double Milliseconds(Clock::duration time) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "All-reduces of 8 bytes, one by one: prints the longest gap in milliseconds, how much of it "
-      "the thread and the engine waited for a processor, when it was, and how many calls there "
-      "were");
+      "All-reduces of 8 bytes, one by one. Prints how many calls there were; then of the longest "
+      "gap: its milliseconds, those of it in which the thread and the engine waited for a "
+      "processor and the hypervisor ran something else, and when it was; then the same of the gap "
+      "that is longest without what the hypervisor took");
   double seconds = 0;
   app.add_option("seconds", seconds, "at most; SIGTERM ends it earlier")
       ->required()
@@ -116,24 +157,34 @@ int main(int argc, char** argv) {
   ProcessorWait own("/proc/thread-self/schedstat");
   const std::string of_engine = std::to_string(engine);
   ProcessorWait engines("/proc/" + of_engine + "/task/" + of_engine + "/schedstat");
+  Steal steal;
   own.Since();
   engines.Since();
+  steal.Since();
   Gap longest;
+  Gap longest_unstolen;
   uint64_t calls = 0;
   const Clock::time_point begun = Clock::now();
+  Clock::time_point looked = begun;
   for (Clock::time_point last = begun; g_stop == 0 && Milliseconds(last - begun) < seconds * 1e3;
        ++calls) {
     CallAndWait(ranks);
     const Clock::time_point now = Clock::now();
-    const Gap gap{.ms = Milliseconds(now - last),
-                  .own_wait_ms = own.Since(),
-                  .engine_wait_ms = engines.Since(),
-                  .at_ms = Milliseconds(now - begun)};
+    Gap gap{.ms = Milliseconds(now - last),
+            .own_wait_ms = own.Since(),
+            .engine_wait_ms = engines.Since(),
+            .at_ms = Milliseconds(now - begun)};
+    if (gap.ms > kLongMs || now - looked > kLook) {
+      gap.stolen_ms = steal.Since();
+      looked = now;
+    }
     if (gap.ms > longest.ms) longest = gap;
+    if (gap.Unstolen() > longest_unstolen.Unstolen()) longest_unstolen = gap;
     last = Clock::now();
   }
-  std::printf("%.3f %.3f %.3f %.0f %llu\n", longest.ms, longest.own_wait_ms, longest.engine_wait_ms,
-              longest.at_ms, static_cast<unsigned long long>(calls));
+  std::printf("%llu\n", static_cast<unsigned long long>(calls));
+  Print(longest);
+  Print(longest_unstolen);
   for (const Rank& r : ranks) NCCL_OK(ncclCommDestroy(r.comm));
   return 0;
 }

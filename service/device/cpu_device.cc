@@ -61,8 +61,9 @@ bool CpuDevice::Submit(const MemOp& op, MemToken token) {
   return true;
 }
 
-size_t CpuDevice::Poll(std::span<MemToken> finished) {
-  if (in_flight_ == 0 || finished.empty()) return 0;
+Device::Polled CpuDevice::Poll(std::span<MemToken> finished) {
+  if (in_flight_ == 0 || finished.empty()) return {};
+  bool worked = false;
   size_t count = std::min(finished.size(), finished_inline_.size());
   std::copy_n(finished_inline_.begin(), count, finished.begin());
   finished_inline_.erase(finished_inline_.begin(),
@@ -70,11 +71,13 @@ size_t CpuDevice::Poll(std::span<MemToken> finished) {
   if (pool_ != nullptr) {
     count += pool_->Collect(finished.subspan(count));
     if (count == 0) {
-      if (const std::optional<MemToken> token = pool_->Help()) finished[count++] = *token;
+      const WorkerPool::Helped helped = pool_->Help();
+      worked = helped.worked;
+      if (helped.finished) finished[count++] = *helped.finished;
     }
   }
   in_flight_ -= count;
-  return count;
+  return {.finished = count, .worked = worked};
 }
 
 std::string CpuDevice::Description() const {

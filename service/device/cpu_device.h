@@ -31,8 +31,8 @@ struct CpuDeviceOptions {
   const Clock* clock = nullptr;
 };
 
-// With workers, Poll() runs a queued operation itself when none has finished: call it for as long
-// as operations are in flight.
+// With workers, Poll() runs a part of a queued operation itself when none has finished: call it for
+// as long as operations are in flight.
 class CpuDevice final : public Device {
  public:
   // `runner` null: tenants' memory is mapped and unmapped where it is asked for.
@@ -45,7 +45,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(size_t bytes) override;
   void Discard(std::span<std::byte> bytes) override;
   bool Submit(const MemOp& op, MemToken token) override;
-  size_t Poll(std::span<MemToken> finished) override;
+  Polled Poll(std::span<MemToken> finished) override;
   uint64_t pass_bps() const override { return meter_.rate_bps(); }
   std::string Description() const override;
 

@@ -87,9 +87,14 @@ class Device {
   // back from Poll() exactly once, also when the operation was finished at once.
   virtual bool Submit(const MemOp& op, MemToken token) = 0;
 
+  struct Polled {
+    size_t finished = 0;
+    bool worked = false;  // part of an operation was done in this call: call again soon
+  };
   // Writes the tokens of finished operations, at most finished.size(), and says how many. What a
-  // finished operation wrote is visible to the caller.
-  virtual size_t Poll(std::span<MemToken> finished) = 0;
+  // finished operation wrote is visible to the caller. Takes well below a millisecond, whatever the
+  // size of the operations.
+  virtual Polled Poll(std::span<MemToken> finished) = 0;
 
   // Bits that it reads and writes in a second, on the average of its large MemOps of late; 0: not
   // known.

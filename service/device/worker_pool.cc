@@ -30,6 +30,7 @@ WorkerPool::~WorkerPool() {
   wake_.fetch_add(1);
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  while (!parts_.done()) RunPart();
 }
 
 void WorkerPool::Start(const MemOp& op, MemToken token) {
@@ -37,8 +38,7 @@ void WorkerPool::Start(const MemOp& op, MemToken token) {
   if (!jobs_.Push({op, token})) {
     // A worker was stopped while it took the job that lay in the next cell, `capacity` jobs ago.
     queued_.fetch_sub(1);
-    RunByOwner(op);
-    MCCS_CHECK(done_.Push(token));
+    kept_.push_back({op, token});
     return;
   }
   if (queued >= kWakeFromJobs && sleepers_.load() > 0) {
@@ -53,18 +53,32 @@ size_t WorkerPool::Collect(std::span<MemToken> finished) {
   return count;
 }
 
-std::optional<MemToken> WorkerPool::Help() {
-  const std::optional<Job> job = Take();
-  if (!job) return std::nullopt;
-  RunByOwner(job->op);
-  return job->token;
+WorkerPool::Helped WorkerPool::Help() {
+  if (parts_.done() && !TakeByOwner()) return {};
+  RunPart();
+  return {.worked = true, .finished = parts_.done() ? std::optional(token_) : std::nullopt};
 }
 
-void WorkerPool::RunByOwner(const MemOp& op) {
-  if (meter_ != nullptr) {
-    meter_->Run(op);
+bool WorkerPool::TakeByOwner() {
+  std::optional<Job> job;
+  if (kept_.empty()) {
+    job = Take();
+    if (!job) return false;
   } else {
-    RunMemOp(op);
+    job = kept_.front();
+    kept_.pop_front();
+  }
+  token_ = job->token;
+  parts_.Begin(job->op);
+  return true;
+}
+
+void WorkerPool::RunPart() {
+  const MemOp part = parts_.Next();
+  if (meter_ != nullptr) {
+    meter_->Run(part);
+  } else {
+    RunMemOp(part);
   }
 }
 

@@ -1,7 +1,8 @@
 // Threads that run large MemOps beside the owning engine.
 //
 //   owner ── Start ──► jobs ──► worker ──► done ── Collect ──► owner
-//                       └─────────────── Help: the owner runs one itself ──► owner
+//                       └─────────────── Help: the owner runs one itself, ──► owner
+//                                        a part with each call
 //
 // A worker that finds nothing spins for some microseconds and then sleeps. Waking it costs tens of
 // microseconds, so it is woken only when more is queued than the owner takes itself; the owner must
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <thread>
@@ -19,6 +21,7 @@
 
 #include "service/device/bounded_queue.h"
 #include "service/device/mem_op.h"
+#include "service/device/mem_op_parts.h"
 #include "service/device/pass_meter.h"
 
 namespace mccs {
@@ -29,20 +32,24 @@ class WorkerPool {
   // `capacity`: jobs started and not yet collected, at most. `meter`: of what the owner runs
   // itself; null: nobody measures it. LIFETIME: it outlives this.
   WorkerPool(int workers, size_t capacity, PassMeter* meter = nullptr);
-  // Waits for jobs that run; jobs that nobody has begun are dropped.
+  // Waits for jobs that run, and ends the one that the owner has begun; jobs that nobody has begun
+  // are dropped.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // REQUIRES: fewer than `capacity` jobs are out. Seldom, when a worker stands in the queue's way,
-  // the job runs here and now.
+  // REQUIRES: fewer than `capacity` jobs are out.
   void Start(const MemOp& op, MemToken token);
 
   // Tokens of jobs that workers have finished.
   size_t Collect(std::span<MemToken> finished);
 
-  // Runs one queued job in this thread; nothing if none waits.
-  std::optional<MemToken> Help();
+  struct Helped {
+    bool worked = false;               // false: no job waits
+    std::optional<MemToken> finished;  // the part was the job's last one
+  };
+  // Runs the next part (MemOpParts) of a queued job in this thread.
+  Helped Help();
 
  private:
   struct Job {
@@ -50,13 +57,19 @@ class WorkerPool {
     MemToken token;
   };
 
-  void RunByOwner(const MemOp& op);
+  bool TakeByOwner();
+  void RunPart();
   void WorkerLoop();
   std::optional<Job> Take();
   std::optional<Job> SpinForJob();
   void Sleep();
 
   PassMeter* const meter_;
+  // The owner's own:
+  std::deque<Job> kept_;  // for Help; there was no room for them in jobs_
+  MemToken token_ = 0;    // of the job that parts_ has begun
+  MemOpParts parts_;
+
   BoundedQueue<Job> jobs_;
   BoundedQueue<MemToken> done_;
   // Jobs in the queue. Start adds and then reads sleepers_; a worker adds to sleepers_ and then

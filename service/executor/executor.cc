@@ -57,9 +57,9 @@ std::optional<SliceTag> Executor::foreign_tag() const {
 
 bool DispatchFinished(Device& device) {
   std::array<MemToken, kTokensPerTurn> tokens;
-  const size_t finished = device.Poll(tokens);
-  for (size_t i = 0; i < finished; ++i) PendingMemOps::Finished(tokens[i]);
-  return finished > 0;
+  const Device::Polled polled = device.Poll(tokens);
+  for (size_t i = 0; i < polled.finished; ++i) PendingMemOps::Finished(tokens[i]);
+  return polled.worked || polled.finished > 0;
 }
 
 }  // namespace mccs

@@ -41,7 +41,8 @@ class Executor {
   bool running_ = false;
 };
 
-// Takes what the device has finished and tells those who wait for it. True when there was anything.
+// Takes what the device has finished and tells those who wait for it. True when there was anything,
+// or the device did work in this call.
 // Once per turn of the engine, for all communicators.
 bool DispatchFinished(Device& device);
 

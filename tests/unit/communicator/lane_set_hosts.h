@@ -47,7 +47,7 @@ class ScarceMemory final : public Device {
     real_.Discard(bytes);
   }
   bool Submit(const MemOp&, MemToken) override { return false; }
-  size_t Poll(std::span<MemToken>) override { return 0; }
+  Polled Poll(std::span<MemToken>) override { return {}; }
   std::string Description() const override { return "scarce"; }
 
   int left = 1000;

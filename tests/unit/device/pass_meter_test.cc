@@ -8,6 +8,7 @@
 
 #include "service/device/cpu_device.h"
 #include "service/device/local_importer.h"
+#include "service/device/mem_op_parts.h"
 
 namespace mccs {
 namespace {
@@ -61,8 +62,9 @@ TEST(PassMeter, ForgetsWhatIsLongAgo) {
 TEST(PassMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
   constexpr uint64_t kElements = 1 << 20;
   SteppingClock clock;
-  clock.step = 4 * kElements;  // of a copy: it reads and writes two bytes each nanosecond
   for (const int workers : {0, 1}) {
+    // Beside workers the owner does a part at a time. It reads and writes two bytes each nanosecond.
+    clock.step = (workers == 0 ? 2 * kElements * sizeof(float) : MemOpParts::kPartBytes) / 2;
     CpuDevice device({.workers = workers, .clock = &clock}, std::make_unique<LocalImporter>());
     std::vector<float> from(kElements, 1), to(kElements);
     const MemSource source[] = {{.address = reinterpret_cast<const std::byte*>(from.data())}};
@@ -74,7 +76,7 @@ TEST(PassMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
                                  .type = DataType::kFloat32},
                                 0));
       MemToken done[1];
-      while (device.Poll(done) == 0) {
+      while (device.Poll(done).finished == 0) {
       }
     };
     for (int i = 0; i < 1000; ++i) copy(PassMeter::kLeastBytes / (2 * sizeof(float)) - 1);

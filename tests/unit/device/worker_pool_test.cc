@@ -75,7 +75,7 @@ std::vector<MemToken> CollectOnly(WorkerPool& pool, size_t jobs) {
 
 // Adds the token of the last job that is out, for which perhaps no worker woke up.
 void FinishLast(WorkerPool& pool, std::vector<MemToken>& tokens) {
-  const std::optional<MemToken> helped = pool.Help();
+  const std::optional<MemToken> helped = pool.Help().finished;
   for (const MemToken token : helped ? std::vector{*helped} : CollectOnly(pool, 1)) {
     tokens.push_back(token);
   }
@@ -89,7 +89,7 @@ TEST(WorkerPool, TheOwnerRunsQueuedJobsInTheirOrder) {
   for (int i = 0; i < 8; ++i) copies.Start(pool);  // as many as may be out
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_TRUE(copies.Untouched(i)) << "nobody runs it before";
-    EXPECT_EQ(pool.Help(), i);
+    EXPECT_EQ(pool.Help().finished, i);
     EXPECT_TRUE(copies.Done(i));
   }
 }
@@ -98,7 +98,7 @@ TEST(WorkerPool, WithoutJobsThereIsNothingToRunOrCollect) {
   WorkerPool pool(2, 8);
   std::array<MemToken, 4> tokens;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(pool.Help().has_value());
+    EXPECT_FALSE(pool.Help().worked);
     EXPECT_EQ(pool.Collect(tokens), 0u);
   }
 }
@@ -107,10 +107,40 @@ TEST(WorkerPool, AJobThatTheOwnerRanIsNotCollectedToo) {
   WorkerPool pool(0, 4);
   Copies copies(10);
   copies.Start(pool);
-  ASSERT_TRUE(pool.Help().has_value());
+  ASSERT_TRUE(pool.Help().finished.has_value());
   std::array<MemToken, 4> tokens;
   EXPECT_EQ(pool.Collect(tokens), 0u);
-  EXPECT_FALSE(pool.Help().has_value());
+  EXPECT_FALSE(pool.Help().worked);
+}
+
+// The engine has all tenants' calls to serve between two parts of one tenant's large job.
+TEST(WorkerPool, TheOwnerRunsALargeJobAPartAtATime) {
+  constexpr size_t kParts = 16;
+  WorkerPool pool(0, 8);
+  Copies copies(kParts * MemOpParts::kPartBytes / (2 * sizeof(float)));
+  copies.Start(pool);
+  copies.Start(pool);
+  for (size_t job = 0; job < 2; ++job) {
+    for (size_t i = 1; i < kParts; ++i) {
+      const WorkerPool::Helped helped = pool.Help();
+      ASSERT_TRUE(helped.worked);
+      ASSERT_FALSE(helped.finished.has_value()) << "part " << i;
+      EXPECT_FALSE(copies.Done(job));
+    }
+    EXPECT_EQ(pool.Help().finished, job);
+    EXPECT_TRUE(copies.Done(job));
+  }
+  EXPECT_FALSE(pool.Help().worked);
+}
+
+TEST(WorkerPool, ThatEndsEndsTheJobThatItsOwnerHasBegun) {
+  Copies copies(4 * MemOpParts::kPartBytes / (2 * sizeof(float)));
+  {
+    WorkerPool pool(0, 8);
+    copies.Start(pool);
+    pool.Help();
+  }
+  EXPECT_TRUE(copies.Done(0));
 }
 
 // ---- Workers ------------------------------------------------------------------------------------
@@ -162,7 +192,7 @@ TEST(WorkerPool, EveryTokenComesBackOnceWhileOwnerAndWorkersShareTheJobs) {
       for (size_t i = 0; i < count; ++i) ++returned[tokens[i]];
       out -= count;
       if (count > 0) continue;
-      if (const auto helped = pool.Help()) {
+      if (const auto helped = pool.Help().finished) {
         ++returned[*helped];
         --out;
       }

@@ -38,13 +38,13 @@ class NarrowDevice final : public Device {
     MCCS_CHECK(real_.Submit(op, token));
     return true;
   }
-  size_t Poll(std::span<MemToken> finished) override {
-    if (waiting_.empty()) return 0;
+  Polled Poll(std::span<MemToken> finished) override {
+    if (waiting_.empty()) return {};
     MemToken done[1];
-    MCCS_CHECK(real_.Poll(done) == 1);
+    MCCS_CHECK(real_.Poll(done).finished == 1);
     finished[0] = done[0];
     waiting_.pop_front();
-    return 1;
+    return {.finished = 1};
   }
   std::string Description() const override { return "narrow"; }
 

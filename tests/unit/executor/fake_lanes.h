@@ -38,7 +38,7 @@ class HeldDevice final : public Device {
     ++submitted;
     return true;
   }
-  size_t Poll(std::span<MemToken>) override { return 0; }
+  Polled Poll(std::span<MemToken>) override { return {}; }
   std::string Description() const override { return "held"; }
 
   size_t held() const { return held_.size(); }
