@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every path, function and constant that README, ARCHITECTURE and the guides name exists."""
+"""README and ARCHITECTURE speak of the code as it is: every path, function and constant that they name is there."""
 import itertools
 import pathlib
 import re
@@ -12,8 +12,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 import cases  # noqa: E402
 
 # These describe the tree of today. A decision describes the day on which it was made.
-TRUE_TO_THE_CODE = ["README.md", "docs/ARCHITECTURE.md", "docs/benchmarks.md", "docs/glossary.md", "docs/install.md",
-                    "docs/lab.md", "docs/programs.md"]
+TRUE_TO_THE_CODE = ["README.md", "docs/ARCHITECTURE.md"]
+TRUE_TO_THE_CODE += [f"docs/{page}.md" for page in ("benchmarks", "glossary", "install", "lab", "programs")]
 
 # `path/to/file.h`, `folder/`, `lab/*.h`, `a/{b,c}.h`. Absolute paths and $VARIABLES are other machines' matters.
 PATH = re.compile(r"[\w.\-*{},]+(/[\w.\-*{},]+)*/?")
