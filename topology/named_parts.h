@@ -55,7 +55,7 @@ std::string NotThere(std::string_view kind, std::string_view name, const Parts& 
   for (const auto& part : parts) known.push_back(part.name);
   const std::string* near = ClosestWord(name, known);
   return absl::StrCat(
-      "there is no ", std::string(kind), " '", std::string(name), "'; ",
+      "unknown ", std::string(kind), " '", std::string(name), "'; ",
       near != nullptr ? absl::StrCat("did you mean '", *near, "'?") : std::string(remedy));
 }
 
