@@ -236,7 +236,7 @@ Decisions Coordinator::Replan() {
     log_->Info(moved.back());
     Propose(decision.id, std::move(decision.strategy));
   }
-  if (!moved.empty() && !causes.empty()) {  // Without a cause, an operator's change is it.
+  if (!moved.empty() && !causes.empty()) {  // No causes: an operator's change.
     own_.Note({"replan", FirstOf(moved), absl::StrCat("proposed: ", absl::StrJoin(causes, ", "))},
               clock_->Now());
   }

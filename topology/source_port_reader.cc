@@ -100,7 +100,7 @@ class SourcePortReader {
                        ", so their paths are not known; add a rule or change candidates"));
   }
 
-  // Reports candidates that no rule contains.
+  // Without `candidates`: the range of the rules' ports, since other ports have no known path.
   void CoverRules() {
     mapping_.candidates = mapping_.rules.front().ports;
     for (const PortRule& rule : mapping_.rules) {

@@ -51,7 +51,7 @@ class WhileAProgramRuns(unittest.TestCase):
         listed = json.loads(self.run_ok("get", "communicators", "-o", "json"))["communicators"]
         said = json.loads(self.run_ok("explain", "communicator", listed[0]["id"][:6], "-o", "json"))
         why = {fact["name"]: fact["value"] for fact in said["why"]}
-        self.assertEqual(why["Policy"], "locality_ring: no Policy is for this communicator")
+        self.assertEqual(why["Policy"], "locality_ring: no Policy selects this communicator")
         self.assertIn("no Topology", why["Paths"])
         rings = [flow for flow in said["flows"] if flow["in_ring"]]
         self.assertEqual({(flow["from"], flow["to"]) for flow in rings}, {("h0", "h1"), ("h1", "h0")})
@@ -59,7 +59,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertRegex(self.run_ok("explain", "communicator", listed[0]["id"]), r"\n  0 +h0 +h1 +127\.0\.0\.\d:\d+ ")
         missing = self.mccsctl("explain", "communicator", "abcdefabcdef")
         self.assertEqual(missing.returncode, 1)
-        self.assertIn("no communicator has an id that begins with", missing.stderr)
+        self.assertIn("no communicator id starts with", missing.stderr)
 
     def test_tops_table_names_what_runs(self):
         table = self.run_ok("top", "--once", "--interval", "1").splitlines()
@@ -119,7 +119,7 @@ class WhileAProgramRuns(unittest.TestCase):
     def test_dump_of_a_host_that_is_not_there_names_those_that_are(self):
         result = self.mccsctl("dump", "h7")
         self.assertEqual((result.returncode, result.stderr),
-                         (1, "mccsctl: there is no host 'h7'; there are h0, h1\n"))
+                         (1, "mccsctl: unknown host 'h7'; there are h0, h1\n"))
 
     def test_a_drained_host_says_who_uses_it_and_stays_drained_until_undrain(self):
         state = lambda: [host["drain"] for host in json.loads(self.run_ok("get", "hosts", "-o", "json"))["hosts"]]  # noqa: E731
