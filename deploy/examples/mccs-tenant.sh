@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# For a tenant's shell or a job's prologue to source, for example as /etc/profile.d/mccs.sh: programs that call NCCL then
-# use the daemon of their host. Adjust the two paths.
+# For a tenant's shell or a job's prologue to source, for example as /etc/profile.d/mccs.sh: programs that call NCCL
+# then use the daemon of their host. Adjust the two paths.
 #
 # libmccs-frees.so must be the first preloaded library, so that it sees frees of GPU memory before they happen.
 export MCCS_SOCKET=/run/mccs/mccsd.sock
