@@ -158,7 +158,7 @@ void Coordinator::HearAnnounce(const std::string& host, const agent::Announce& a
   } else {
     log_->Info("communicator ", FormatCommId(id), " of ", announce.members_size(), " ranks on ",
                announce.hosts_size(), " hosts, announced by ", host);
-    registry_.GiveUpProposals(id);  // It waits for its first one.
+    registry_.GiveUpProposals(id);  // It waits for its first proposal.
   }
   strategies_.Touch(id);
   // Others may have to release resources.

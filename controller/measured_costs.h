@@ -44,7 +44,7 @@ bool FarApart(const CostParameters& one, const CostParameters& other);
 // Sets the costs that the strategy uses; keeps the daemons' own ones beside them.
 void PutCosts(const CostParameters& costs, strategy::Strategy* strategy);
 
-// "a hop 10 us, a host 16 Gbps, a lane 16 Gbps, passes over memory 64 Gbps".
+// "hop 10 us, host 16 Gbps, lane 16 Gbps, memory 64 Gbps".
 std::string CostsText(const CostParameters& costs);
 
 }  // namespace mccs

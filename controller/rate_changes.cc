@@ -17,7 +17,7 @@ namespace {
 constexpr double kNoChange = 0.01;
 
 struct Fare {
-  double out_of_host_bps = 0;  // 0: no Topology says it
+  double out_of_host_bps = 0;  // 0: not known without a Topology
   uint64_t cap_bps = 0;        // 0: none
   uint32_t priority = 0;
 };

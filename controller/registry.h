@@ -43,7 +43,7 @@ struct CommunicatorRecord {
   MonotonicNs proposed_at = 0;  // time of the newest proposal
   uint64_t newest_epoch = 0;    // highest epoch that was ever applied or proposed
   std::map<std::string, agent::Report> reports = {};  // by host
-  std::optional<CostParameters> costs = {};           // CommunicatorView's
+  std::optional<CostParameters> costs = {};           // CommunicatorView::costs
   MonotonicNs since = 0;
   uint64_t revision = 0;  // changes whenever Registry::View(id) changes; not 0
 

@@ -2,7 +2,7 @@
 //
 //   spec:
 //     host: h1           # or: link: leaf0-spine1
-//     reason: new cable  # for people
+//     reason: new cable  # shown to operators
 #ifndef MCCS_CONTROLLER_OBJECTS_DRAIN_SPEC_H_
 #define MCCS_CONTROLLER_OBJECTS_DRAIN_SPEC_H_
 

@@ -63,7 +63,7 @@ struct FabricHost {
   std::vector<LaneNic> nics;  // from the Topology
   std::optional<NicId> own;   // default of lanes; nothing: not known
   std::string own_address;
-  uint16_t peer_port = 0;  // where lanes arrive
+  uint16_t peer_port = 0;  // where the host accepts lanes
 };
 
 // All Fabrics and hosts of a view.

@@ -7,7 +7,6 @@
 // bandwidth a job has shorter bursts and the same pauses, and stays regular.
 //
 // The next bursts are predicted from the last one: variations of the compute time add up.
-// now a little less, and what it took is not caught up with.
 #ifndef MCCS_CONTROLLER_POLICY_PERIOD_H_
 #define MCCS_CONTROLLER_POLICY_PERIOD_H_
 

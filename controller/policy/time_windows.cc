@@ -13,7 +13,7 @@ namespace mccs {
 namespace {
 
 // Minimal open part of a period: shorter windows cost the waiting jobs more than others gain.
-constexpr int64_t kLeastOpenPart = 10;  // 1 / 10
+constexpr int64_t kLeastOpenPart = 10;  // 1/10 of the period
 // Data in the kernel's and the switches' queues is sent after a window has closed.
 constexpr int64_t kLeastDrainNs = kNsPerMs;
 constexpr int64_t kDrainPart = 100;  // of the period
