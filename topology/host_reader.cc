@@ -50,7 +50,7 @@ std::vector<HostReader::NicEntry> HostReader::ReadNics(YamlReader& host, int32_t
     count += nic.names.size();
   }
   if (entries.empty() && !host.Refused())
-    host.Refuse("nics", "no NIC; give at least one, with its switch and capacity");
+    host.Refuse("nics", "'nics' is empty; give at least one NIC, with its switch and capacity");
   if (count > kMaxNicsOfHost)
     host.Refuse("nics", absl::StrCat("a host has at most ", kMaxNicsOfHost, " NICs; got ", count));
   const bool said = std::any_of(nics.begin(), nics.end(),

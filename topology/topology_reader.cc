@@ -115,7 +115,8 @@ class SpecReader {
   void ReadHosts() {
     HostReader reader(topology_, parts_, addresses_);
     std::vector<YamlReader> entries = spec_.Children("hosts", Need::kRequired);
-    if (entries.empty() && !spec_.Refused()) spec_.Refuse("hosts", "no host; give at least one");
+    if (entries.empty() && !spec_.Refused())
+      spec_.Refuse("hosts", "'hosts' is empty; give at least one host");
     for (YamlReader& entry : entries) {
       reader.Read(entry);
       host_entries_.resize(topology_.hosts().size(), entry);
@@ -145,7 +146,7 @@ class SpecReader {
     entry.Field("between", &patterns, Need::kRequired);
     if (!entry.Has("between")) return {};
     if (patterns.size() != 2) {
-      entry.Refuse("between", "expected two ends, such as [leaf0, spine0]");
+      entry.Refuse("between", "'between' needs two ends, such as [leaf0, spine0]");
       return {};
     }
     std::vector<SwitchId> ends[2];
@@ -259,7 +260,7 @@ absl::StatusOr<Topology> ParseTopology(const std::string& text, const std::strin
   }
   document.Field("kind", &kind, Need::kRequired);
   if (document.Has("kind") && kind != "Topology")
-    document.Refuse("kind", absl::StrCat("expected Topology, got ", kind));
+    document.Refuse("kind", absl::StrCat("unsupported kind '", kind, "': expected Topology"));
   YamlReader metadata = document.Child("metadata", Need::kRequired);
   if (document.Has("metadata")) {
     metadata.Field("name", &name, Need::kRequired);

@@ -32,10 +32,11 @@ DrainSpec ReadDrainSpec(YamlReader yaml) {
   } else if (!yaml.Has("host") && !yaml.Has("link")) {
     yaml.Field("host", &spec.host, Need::kRequired);
   } else if (spec.host.empty() && spec.link.empty()) {
-    yaml.Refuse(yaml.Has("host") ? "host" : "link", "empty name; give a name");
+    yaml.Refuse(yaml.Has("host") ? "host" : "link", "the name is empty");
   }
   if (spec.reason.size() > kLongestReason) {
-    yaml.Refuse("reason", absl::StrCat("too long: the limit is ", kLongestReason, " bytes"));
+    yaml.Refuse("reason",
+                absl::StrCat("'reason' is too long: the limit is ", kLongestReason, " bytes"));
   }
   return spec;
 }

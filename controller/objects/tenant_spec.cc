@@ -82,7 +82,7 @@ std::optional<uint64_t> ReadRate(YamlReader* spec, std::string_view key) {
 TenantSpec ReadTenantSpec(YamlReader yaml) {
   TenantSpec spec;
   const bool any = ReadWho(yaml.Child("who", Need::kRequired), &spec);
-  if (yaml.Has("who") && !any) yaml.Refuse("who", "empty: give uids, sockets or cgroups");
+  if (yaml.Has("who") && !any) yaml.Refuse("who", "'who' is empty: give uids, sockets or cgroups");
   yaml.Field("weight", &spec.weight);
   if (!(spec.weight >= kLowestWeight && spec.weight <= kHighestWeight)) {
     yaml.Refuse("weight", absl::StrCat("'weight' must be ", ExactNumber(kLowestWeight), " to ",

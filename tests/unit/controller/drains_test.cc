@@ -61,7 +61,7 @@ TEST(Drains, AreObjectsThatComeBackAsTheyWere) {
 TEST(Drains, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(Refusal(Drain("d", "host: h1, link: leaf0-spine0")), HasSubstr("write two"));
   EXPECT_THAT(Refusal(Drain("d", "reason: because")), HasSubstr("'spec.host' is missing"));
-  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("empty name"));
+  EXPECT_THAT(Refusal(Drain("d", "host: ''")), HasSubstr("the name is empty"));
   EXPECT_THAT(Refusal(Drain("d", "host: h1, until: tomorrow")), HasSubstr("'until'"));
   EXPECT_THAT(Refusal(Drain("a", "host: h1") + Drain("b", "host: h1")),
               HasSubstr("host h1 is already drained by Drain 'a'"));

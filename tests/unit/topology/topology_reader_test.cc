@@ -165,7 +165,8 @@ TEST(TopologyReader, ThePapersLargeCluster) {
 TEST(TopologyReader, TheEnvelopeIsChecked) {
   EXPECT_EQ(ErrorOf("mccs/v1", "mccs/v2"),
             "t.yaml:1:13: unsupported version 'mccs/v2': expected mccs/v1");
-  EXPECT_EQ(ErrorOf("kind: Topology", "kind: Policy"), "t.yaml:2:7: expected Topology, got Policy");
+  EXPECT_EQ(ErrorOf("kind: Topology", "kind: Policy"),
+            "t.yaml:2:7: unsupported kind 'Policy': expected Topology");
   EXPECT_EQ(
       ErrorOf("name: small", "name: a/b"),
       "t.yaml:3:18: 'a/b' is not a valid name; use letters, digits, '-', '_' and '.', at most 64");
@@ -257,7 +258,7 @@ TEST(TopologyReader, HostsThatDoNotReachEachOtherAreRefused) {
 
 TEST(TopologyReader, AHostWithoutNicsAndASwitchWithoutLinksAreRefused) {
   EXPECT_EQ(ErrorOf("- {name: nic0, switch: leaf1, capacity: 200Mbps}", "[]"),
-            "t.yaml:25:9: no NIC; give at least one, with its switch and capacity");
+            "t.yaml:25:9: 'nics' is empty; give at least one NIC, with its switch and capacity");
   EXPECT_EQ(ErrorOf("switch: leaf1, ", ""),
             "t.yaml:25:11: the key 'spec.hosts[1].nics[0].switch' is missing");
   EXPECT_EQ(ErrorOf("name: spine0", "name: spine[0-1]"),
@@ -325,7 +326,7 @@ TEST(TopologyReader, SwitchesHaveAddressesOfEachPatternOne) {
 
 TEST(TopologyReader, LinksThatAreNoneAreRefused) {
   EXPECT_EQ(ErrorOf("\"leaf[0-1]\", spine0", "leaf0, spine0, leaf1"),
-            "t.yaml:27:16: expected two ends, such as [leaf0, spine0]");
+            "t.yaml:27:16: 'between' needs two ends, such as [leaf0, spine0]");
   EXPECT_THAT(ErrorOf(", spine0]", ", \"leaf1,spine0\"]"),
               HasSubstr("t.yaml:27:16: a link from leaf1 to itself"));
   EXPECT_EQ(ErrorOf("capacity: 100Gbps", "capacity: 100Gbps\n      name: up"),
