@@ -205,7 +205,8 @@ TEST_F(RunPoliciesTest, WhereFlowsCannotBePlacedTheOriginSaysWhy) {
   const auto& jobs = Run();
   EXPECT_EQ(
       jobs[0].strategy.origin(),
-      "fair_flow by fair, with source ports from locality_ring: no Topology has host elsewhere");
+      "fair_flow by fair, with source ports from locality_ring: no Topology has host elsewhere "
+      "that matches its daemon's report");
   EXPECT_EQ(jobs[1].strategy.origin(), "fair_flow by fair");
 }
 

@@ -202,7 +202,8 @@ TEST(TopologyReader, NamesThatAreThereTwiceAreRefused) {
               HasSubstr("t.yaml:11:13: 'leaf1' is a duplicate"));
   EXPECT_EQ(ErrorOf("name: r1", "name: r0,r1"),
             "t.yaml:8:13: 'r0' is a duplicate: first on line 7; rack names must be unique");
-  EXPECT_EQ(ErrorOf("pods: [p0]", "pods: [p0, p0]"), "t.yaml:5:14: pod 'p0' is a duplicate");
+  EXPECT_EQ(ErrorOf("pods: [p0]", "pods: [p0, p0]"),
+            "t.yaml:5:14: pod 'p0' is a duplicate; remove it");
   EXPECT_THAT(ErrorOf("nic[0-1]", "nic[0,0]"), HasSubstr("t.yaml:17:17: 'nic0' is a duplicate"));
   EXPECT_THAT(ErrorOf("10.0.0.[1-4]", "10.0.0.[1-3,1]"),
               HasSubstr("t.yaml:20:20: '10.0.0.1' is a duplicate"));
