@@ -116,7 +116,7 @@ absl::StatusOr<WindowKeeper::Rhythm> WindowKeeper::RhythmOf(const std::vector<Co
   if (now - heard > 2 * rhythm.period.period_ns + kPatienceNs) {
     return absl::NotFoundError(absl::StrCat("it has not communicated for ",
                                             FormatMilliseconds(now - heard), "; its period was ",
-                                            FormatMilliseconds(rhythm.period.period_ns), ""));
+                                            FormatMilliseconds(rhythm.period.period_ns)));
   }
   return rhythm;
 }
