@@ -49,8 +49,10 @@ class Filling {
   std::vector<Share> Run();
 
  private:
-  // kWaiting ──level reaches the flow's guarantee──► kRising ──demand reached or arc full──►
-  // kSettled kWaiting ──arc full──► kSettled
+  // clang-format off
+  // kWaiting ──level reaches the guarantee──► kRising ──demand reached, or an arc full──► kSettled
+  //    └───────an arc of its path is full───────────────────────────────────────────────────▲
+  // clang-format on
   enum class State : uint8_t { kWaiting, kRising, kSettled };
 
   struct Flow {

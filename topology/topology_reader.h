@@ -13,8 +13,7 @@
 //     switches:
 //       - name: "leaf[0-1],spine[0-1]"
 //         hash_seed: 7                 # optional, with `mapping: hash`
-//         addresses: ["10.255.0.[1-4]"]  # optional; they answer probes; per pattern, one address
-//                                      # for each switch
+//         addresses: ["10.255.0.[1-4]"]  # optional, for probes; per pattern, one for each switch
 //     hosts:
 //       - name: "h[1-2]"
 //         rack: r0

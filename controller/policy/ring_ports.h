@@ -24,9 +24,9 @@ struct RingPortOptions {
 // 1. ports that no lane has, if at least 1/64 of the range is free. Supports hosts that share one
 //    address, as in a lab on one machine;
 // 2. ports that no lane from the same host has;
-// 3. ports that no lane between the same two hosts has. Flows stay distinct, also drawn ones.
-// An unchanged lane keeps its port if that is in the first set. Other ports: the next free one from
-// a hash of (communicator, channel, lane).
+// 3. ports that no lane between the same two hosts has. Flows then stay distinct. Drawn ports are
+// in this set, too. An unchanged lane keeps its port if that is in the first set. Other ports: the
+// next free one from a hash of (communicator, channel, lane).
 // kResourceExhausted: more lanes between two hosts than ports; `taken` is unchanged.
 absl::Status GivePorts(const CommunicatorView& communicator, const RingPortOptions& options,
                        SourcePorts* taken, strategy::Strategy* frame);
