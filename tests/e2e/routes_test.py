@@ -49,7 +49,7 @@ class Nics(unittest.TestCase):
             with lab.job("64k", 20) as job:
                 self.assertEqual(job.wait(), 0, job.output + lab.logs())
             logs = lab.command("logs", "h1").stdout
-            self.assertIn("10.9.9.9, which is no address of this host", logs)
+            self.assertIn("source address 10.9.9.9 is not an address of this host", logs)
 
 
 class Rates(unittest.TestCase):

@@ -60,13 +60,13 @@ TEST_F(SimAborts, TheDeathOfAHostIsHeardAtOnce) {
   Abort(1);
   ExpectNobodyHasHeard({0, 2, 3, 4});
   world_.host(2).Kill(world_.network());
-  ExpectAllHear({0, 2}, "is gone: ");
+  ExpectAllHear({0, 2}, "connection to host h2 lost: ");
 }
 
 TEST_F(SimAborts, TheDeathOfTheLeaderIsHeardAtOnce) {
   Abort(1);
   world_.host(0).Kill(world_.network());
-  ExpectAllHear({2, 3, 4}, "is gone: ");
+  ExpectAllHear({2, 3, 4}, "connection to host h0 lost: ");
 }
 
 // Their daemons close what nobody there needs, which is no fault.

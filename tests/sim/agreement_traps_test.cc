@@ -23,9 +23,9 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr char kHeld[] = "starts nothing more";
-constexpr char kWaitsForBoundary[] = "begins after operation";
-constexpr char kInForce[] = "in force";
+constexpr char kHeld[] = "holding operations";
+constexpr char kWaitsForBoundary[] = "starts after operation";
+constexpr char kInForce[] = "active";
 constexpr int64_t kLong = 20 * kNsPerMs;  // hundreds of round trips
 
 // While it lives, nothing arrives between the leader and host 2, and every host starts nothing.

@@ -221,7 +221,7 @@ TEST(SimGraphs, CapturedCallsThatDoNotFitAreNamedOnBothHosts) {
     }
     graphs.ReplayAll(place);
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
-    EXPECT_THAT(job.rank(0).failure(), HasSubstr("calls do not fit together"));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("mismatched collectives"));
     for (int i = 0; i < 2; ++i) {
       for (int r : {0, 1}) EXPECT_FALSE(SimTenant::Replayed(job.rank(r), place)) << "rank " << r;
       graphs.ReplayAll(place);

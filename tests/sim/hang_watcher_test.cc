@@ -160,7 +160,7 @@ TEST(SimHangWatcher, NamesTheRankThatSendsNothingAndTheOneThatHasNoReceive) {
   world.RunFor(kASecondNs);
   for (int h = 0; h < 2; ++h) {
     EXPECT_EQ(HeldUpAt(world, h), "");
-    EXPECT_EQ(LinesWith(world, h, "get on again"), 1u);
+    EXPECT_EQ(LinesWith(world, h, "progress again"), 1u);
   }
 }
 

@@ -189,7 +189,7 @@ TEST(SimIdleCommunicators, FailAtOnceWhenADaemonDies) {
         });
       },
       kNsPerSec));
-  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("host h2 is gone"));
+  EXPECT_THAT(crowd.jobs().back().rank(1).failure(), HasSubstr("connection to host h2 lost"));
 }
 
 TEST(SimIdleCommunicators, KnowWhoDiedWhileNobodyUsedThem) {

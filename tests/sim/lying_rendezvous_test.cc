@@ -110,8 +110,7 @@ class LyingRendezvousTest : public testing::Test {
         ASSERT_EQ(Neighbour(r)[i], kSecret) << "behind the buffer of rank " << r << ", at " << i;
       }
       EXPECT_THAT(std::string(ranks_[static_cast<size_t>(r)]->status.text),
-                  AllOf(HasSubstr("rank 0 says that the communicator has 1 ranks"),
-                        HasSubstr("rank 1 says 3")));
+                  AllOf(HasSubstr("rank 0 joins with 1 ranks"), HasSubstr("rank 1 with 3")));
     }
     EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
   }
@@ -156,8 +155,7 @@ TEST_F(LyingRendezvousTest, ASendToARankBeyondTheRosterKillsNoDaemon) {
   Join({{1, kRanks}, {2, kRanks}, {0, kWorld}});
   Call(OpKind::kSend, 1'000'000);
   EXPECT_THAT(std::string(ranks_[0]->status.text),
-              AllOf(HasSubstr("rank 0 says that the communicator has 1048576 ranks"),
-                    HasSubstr("rank 1 says 3")));
+              AllOf(HasSubstr("rank 0 joins with 1048576 ranks"), HasSubstr("rank 1 with 3")));
   EXPECT_TRUE(world_.RunUntil([&] { return world_.host(0).daemon().communicators() == 0; }));
 }
 
@@ -179,7 +177,7 @@ TEST_F(LyingRendezvousTest, RanksThatGrowToDifferentSizesFormNothing) {
   ASSERT_TRUE(world_.RunUntil([&] { return four.answered && five.answered; }, kNsPerSec));
   for (const SimRank* rank : {&four, &five}) {
     EXPECT_THAT(std::string(rank->status.text),
-                HasSubstr("rank 1 says that the communicator has 5 ranks, rank 0 says 4"));
+                HasSubstr("rank 1 joins with 5 ranks, rank 0 with 4"));
   }
 }
 

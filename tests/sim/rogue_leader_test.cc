@@ -356,8 +356,8 @@ TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheD
   rogue_.Say(Hold(2));
   rogue_.Say(Commit(2, 0));
   EXPECT_THAT(rogue_.failure(),
-              ::testing::HasSubstr("host rogue sent strategy_change.hold: out of turn"));
-  EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("is in state refused"));
+              ::testing::HasSubstr("host rogue sent strategy_change.hold: unexpected order"));
+  EXPECT_THAT(rogue_.failure(), ::testing::HasSubstr("in state refused"));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST_F(LaneSetTest, AnAddressThatIsNotOursIsAnErrorBeforeAnythingIsOpened) {
   options.strategy.channels[1].addresses = {"10.7.7.7", AddressOf(1)};
   const absl::Status status = LaneSet::Make(options).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1 leave from 10.7.7.7"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("channel 1: source address 10.7.7.7"));
   EXPECT_EQ(device_.taken, 0);
   options.strategy.channels[1].addresses = {AddressOf(0), "10.7.7.7"};
   EXPECT_TRUE(LaneSet::Make(options).ok()) << "that is the other host's to say";

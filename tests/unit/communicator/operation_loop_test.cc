@@ -119,14 +119,14 @@ TEST_F(OperationLoopTest, RunsACallWhoseBuffersHoldWhatThePlanNeeds) {
 TEST_F(OperationLoopTest, RefusesAGatherBeyondTheRootsOutput) {
   Call(OpKind::kGather, 0);
   ports_[0].call.output_bytes = kRanks * kBlock - 1;
-  EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 gives 192 bytes of input and 191 "
-                                   "of output, among 3 ranks it takes 64 and 192"));
+  EXPECT_THAT(Refusal(), HasSubstr("gather with count 16: rank 0 has 192 bytes of input and 191 "
+                                   "of output, with 3 ranks it needs 64 and 192"));
 }
 
 TEST_F(OperationLoopTest, RefusesAScatterBeyondTheRootsInput) {
   Call(OpKind::kScatter, 1);
   ports_[1].call.input_bytes = kBlock;
-  EXPECT_THAT(Refusal(), HasSubstr("rank 1 gives 64 bytes of input"));
+  EXPECT_THAT(Refusal(), HasSubstr("rank 1 has 64 bytes of input"));
 }
 
 TEST_F(OperationLoopTest, RefusesEveryKindWhoseBufferIsOneByteShort) {

@@ -294,7 +294,7 @@ TEST_F(ExecutorTest, ASliceOfAnotherLengthIsTold) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()),
                 testing::HasSubstr(std::to_string(bytes) + " bytes"));
-    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan says "));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("the plan expects "));
     EXPECT_FALSE(hosts_[0].executor->foreign_tag().has_value());
     EXPECT_EQ(hosts_[0].executor->Poll().status(), status) << "it sticks";
   }
