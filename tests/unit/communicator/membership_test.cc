@@ -1,4 +1,4 @@
-// Rosters come from whatever daemon a tenant's unique id names: nothing in them is believed.
+// Rosters come from any daemon that a tenant's unique id names, so they are not trusted.
 #include "service/communicator/membership.h"
 
 #include <gmock/gmock.h>

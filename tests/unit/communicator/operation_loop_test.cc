@@ -1,5 +1,5 @@
-// Calls whose buffers fit another communicator than the one that runs them: the loop goes by the
-// layout and by what each rank's buffers hold, whoever checked them before.
+// Calls whose buffers fit another communicator than the one that runs them: the loop checks them
+// against the layout and each rank's buffers, whatever was validated before.
 #include "service/communicator/operation_loop.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ constexpr int kRanks = 3;
 constexpr uint64_t kCount = 16;
 constexpr uint64_t kBlock = kCount * sizeof(int32_t);
 
-// A rank with one call, and buffers that hold all that any call of kRanks ranks needs.
+// A rank with one call, and buffers large enough for any call of kRanks ranks.
 class CallingPort final : public IdlePort {
  public:
   CallingPort() { std::iota(input.begin(), input.end(), 0); }

@@ -176,7 +176,7 @@ TEST(MaxPeers, AreAsManyAsTheLanesHaveMemoryFor) {
   EXPECT_EQ(MaxPeers(strategy), 2);
 }
 
-// A leader that a tenant made up could otherwise ask every daemon for 64 GiB.
+// A leader run by a tenant could otherwise request 64 GiB from every daemon.
 TEST(ValidateStrategy, RefusesLanesThatTakeTooMuchMemory) {
   Strategy strategy = Ring({0, 1, 2});
   strategy.channels.assign(kMaxChannels, strategy.channels.front());

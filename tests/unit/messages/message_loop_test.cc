@@ -1,5 +1,5 @@
-// Messages and puts that say more than the communicator has, or than their memory holds, whoever
-// checked them before.
+// Messages and puts that exceed the communicator or their memory are rejected, whatever was
+// validated before.
 #include "service/messages/message_loop.h"
 
 #include <gmock/gmock.h>
