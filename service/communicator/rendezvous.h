@@ -38,7 +38,7 @@ inline constexpr size_t kMaxUnusedIdsPerTenant = 4096;
 inline constexpr size_t kMaxGuests = 8192;
 // Maximum size of the data about one rank.
 inline constexpr size_t kMaxJoinBytes = 4096;
-// How long a guest may take to read the last message of a meeting.
+// How long a joining host may take to read the last message of a meeting.
 inline constexpr int64_t kMeetingFarewellNs = 10 * kNsPerSec;
 
 class Rendezvous {
@@ -97,7 +97,7 @@ class Rendezvous {
   bool PollMeeting(CommId id, Meeting& meeting);
   void Take(CommId id, Meeting& meeting, Guest& guest, const peer::Join& join);
   absl::Status CheckJoin(const Meeting& meeting, const Guest& guest, const peer::Join& join) const;
-  // Rejects one guest that has not registered a rank; its link is null afterwards. Any tenant can
+  // Rejects one host that has not registered a rank; its link is null afterwards. Any tenant can
   // guess an id from NCCL_COMM_ID, and must not end another tenant's meeting.
   void TurnAway(Guest& guest, const absl::Status& why);
   void TellMissing(Meeting& meeting);
@@ -109,7 +109,7 @@ class Rendezvous {
   const Clock& clock_;
   Log& log_;
   absl::flat_hash_map<CommId, std::unique_ptr<Meeting>> meetings_;
-  std::set<CommId> gathering_;                       // meetings with at least one guest
+  std::set<CommId> gathering_;                       // meetings with at least one host
   std::map<std::string, std::list<CommId>> unused_;  // the others by tenant, oldest first
   std::vector<Farewell> farewells_;  // links whose last message may still be in flight
 };

@@ -59,7 +59,7 @@ class Splits {
   absl::Status Hear(const StarMessage& heard);
 
   // The rank of `port` no longer wants its request (0: all of them). The other ranks count on it,
-  // so its seat is still created, without a port.
+  // so its result is still created, without a port.
   void Abandon(RankPort* port, uint64_t request, const std::string& why);
   // A rank of the communicator has left, here or on another host.
   void RankLeft(const absl::Status& why);
