@@ -44,8 +44,8 @@ class RecentLeast {
 //
 //   in flight at the start: not counted ─┐
 //   ──────────────┬──────────────────────┴────────────────┬───────►
-//               start         acknowledged: at least      end = start of the next one
-//                             kTurns times as many
+//               start         acknowledged: kTurns        end = start of the next one
+//                             times as many, or more
 //
 // Acknowledgements that arrive all at once, after the engine was away, therefore do not inflate the
 // rate. A measurement is discarded when nothing is in flight or a rate limit delays the lanes.

@@ -17,7 +17,7 @@ constexpr size_t kMaxKnownWindows = 4096;
 // Limit of the peer's requests that await registrations by our ranks, or whose replies await its
 // lane. It requests each window once per waiting pair of ranks.
 constexpr size_t kMaxAsks = size_t{1} << 16;
-// The amount of a kWindow reply for a closed window.
+// The amount of a kWindow for a closed window.
 constexpr uint64_t kGoneBytes = std::numeric_limits<uint64_t>::max();
 
 absl::Status Broken(const MessageTag& tag, std::string_view what) {

@@ -110,7 +110,7 @@ class PeerPuts {
   absl::flat_hash_map<RankPair, Pair> outgoing_;
   absl::flat_hash_map<WindowKey, Known> windows_;
   size_t answered_ = 0;           // number of answered entries
-  std::vector<MessageTag> asks_;  // unanswered requests of the peer
+  std::vector<MessageTag> asks_;  // requests of the peer without a reply
   std::deque<Arriving> arriving_;
 };
 
