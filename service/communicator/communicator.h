@@ -112,7 +112,7 @@ class Communicator {
 
   // A strategy proposed by the controller. Only the leader's host acts on it.
   void Propose(const Strategy& strategy);
-  // Rate limits of this host's lanes. Only a newer revision takes effect.
+  // Rate limits of this host's lanes. An older revision has no effect.
   void SetPace(const Pace& pace);
 
   void AcceptMember(std::unique_ptr<Connection> connection);

@@ -40,9 +40,9 @@ class CommunicatorLanes {
   const LaneSet& current() const { return *current_; }
   LaneSet& messages() { return *messages_; }
 
-  // ---- A change of strategy ----
+  // ---- Strategy changes ----
 
-  // Starts to open lanes beside the current ones. REQUIRES: neither next nor old lanes exist.
+  // Starts to open lanes beside the current ones. kFailedPrecondition: next or old lanes exist.
   // kResourceExhausted: not enough memory for both sets.
   absl::Status OpenNext(const Strategy& strategy);
   bool has_next() const { return next_ != nullptr; }
@@ -60,8 +60,8 @@ class CommunicatorLanes {
 
   // ---- Rates ----
 
-  // Applies to all lanes out of this host. Ignores a revision that is not newer. Lanes get gates
-  // with the first limit, or when the host has priority classes.
+  // Applies to all lanes out of this host. Ignores an older revision. Lanes get gates with the first
+  // limit, or when the host has priority classes.
   void SetPace(const Pace& pace);
   // A lane in use has data to send, and its gate alone delays it.
   bool held() const;

@@ -102,7 +102,7 @@ class OutgoingLane {
   bool CannotMove(const absl::Status& why);
   void BeginElsewhere(const absl::Status& why);
   void Take(std::unique_ptr<Connection> connection);
-  // The NIC that the lane leaves from selects its gate.
+  // Assigns the gate to the NIC that the lane leaves from.
   void SetNic();
   DialOptions OptionsOfMove() const;
   // Why the lane has no connection; OK if it has one or its first is being opened.

@@ -16,9 +16,9 @@
 //                       ◄─────────────  Prepared{epoch}, or the error
 //   Hold{epoch}         ─────────────►  starts nothing more
 //                       ◄─────────────  Started{epoch, last operation that it has started}
-//   Commit{epoch, after}  ───────────►  `after`: the highest answer. Up to it, operations use the
-//   old
-//                                       strategy, also on hosts that are behind; then the new one
+//   Commit{epoch, after}  ───────────►  `after`: the highest answer. Up to it, operations use
+//                                       the old strategy, also on hosts that are behind; after
+//                                       it, the new one
 //                       ◄─────────────  Drained{epoch}: all data of the old lanes has arrived
 //   Done{epoch}         ─────────────►  closes the old lanes
 //
@@ -98,8 +98,7 @@ class StrategyChange {
   //   kNone ─route, prepare─► kOpening ──► kOpened ─hold─► kHeld ──► kAnswered ─commit─► kCommitted
   //                              │           │               ▲                              │
   //                              ▼           └──► kBroken ───┘ hold                         ▼
-  //                           kRefused                           kNone ◄─done─ kDrained ◄──
-  //                           kDraining
+  //                           kRefused                          kNone ◄─done─ kDrained ◄─ kDraining
   //
   //   dropped: from kOpening, kOpened, kRefused and kBroken to kNone; move: from kOpened to kNone.
   enum class Phase : uint8_t {
