@@ -177,10 +177,10 @@ TEST_F(RendezvousTest, AHostThatGivesUpIsQuotedToAll) {
   auto a = Come(id), b = Come(id);
   a->Say(Join(3, 0, "h0"));
   b->Say(Join(3, 1, "h1"));
-  b->Say(FailedMessage(absl::DeadlineExceededError("init gave up: rank 2\nhas not joined")));
+  b->Say(FailedMessage(absl::DeadlineExceededError("init timed out: rank 2\nhas not joined")));
   b->read_broken = true;  // and it disconnects
   Run();
-  EXPECT_EQ(RefusalTo(a), "init gave up: rank 2 has not joined");
+  EXPECT_EQ(RefusalTo(a), "init timed out: rank 2 has not joined");
   ASSERT_TRUE(Heard(a).back().has_refused());
   EXPECT_EQ(Heard(a).back().refused().error_code(),
             static_cast<uint32_t>(absl::StatusCode::kDeadlineExceeded));
