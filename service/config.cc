@@ -21,7 +21,7 @@ void ReadSockets(YamlReader& yaml, Config* config) {
     entry.Field("mode", &mode);
     const char* end = mode.data() + mode.size();
     if (std::from_chars(mode.data(), end, socket.mode, 8).ptr != end || socket.mode > 0777) {
-      entry.Refuse("mode", "is no octal file mode, as in \"0660\"");
+      entry.Refuse("mode", "must be an octal file mode such as \"0660\"");
     }
     config->sockets.push_back(socket);
   }
@@ -69,7 +69,8 @@ void ReadRule(YamlReader& yaml, std::vector<AlgorithmRule>* rules) {
   if (!known.has_value()) return yaml.Refuse("algorithm", "must be ring, tree or direct");
   rule.algorithm = *known;
   if (!Serves(rule.algorithm, rule.kind)) {
-    return yaml.Refuse("kind", absl::StrCat("there is no '", kind, "' by '", algorithm, "'"));
+    return yaml.Refuse("kind",
+                       absl::StrCat("algorithm '", algorithm, "' does not support '", kind, "'"));
   }
   rules->push_back(rule);
 }

@@ -92,7 +92,7 @@ class Probes(unittest.TestCase):
     def test_nonsense_is_refused_as_a_whole(self):
         with ScriptedLab(probe(1, flow(61000), flow(61001, protocol=1))) as lab:
             for found in self.answer(lab, 1):
-                self.assertEqual(found, {"whyNot": "a flow of protocol 1, which is neither TCP nor UDP"})
+                self.assertEqual(found, {"whyNot": "invalid flow: protocol 1: expected TCP or UDP"})
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ TEST_F(SimEnvironmentId, OthersReachAHostWhoseOwnNameIsALoopbackAddressToItself)
 TEST_F(SimEnvironmentId, AnAddressOfAnotherHostIsRefusedToRankZero) {
   SimRank& a = Init(0, IdAt("10.0.0.2"), 2, 0);
   EXPECT_FALSE(Formed(a));
-  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must name an address of rank 0's host"));
+  EXPECT_THAT(a.status.text, HasSubstr("NCCL_COMM_ID must be an address of rank 0's host"));
 }
 
 TEST_F(SimEnvironmentId, ANameIsNeverLookedUpInTheEngine) {

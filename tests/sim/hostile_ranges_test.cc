@@ -84,7 +84,7 @@ TEST_F(SimHostileRanges, ChunksThatCannotBeAreRefusedByName) {
   EXPECT_THAT(Map(id, 0, 5000, Memory(8192)), HasSubstr("whole pages"));
   EXPECT_THAT(Map(id, 0, kChunk, UniqueFd()), HasSubstr("no descriptor"));
   EXPECT_THAT(Map(id, 0, 4096, UniqueFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))),
-              HasSubstr("no memory file"));
+              HasSubstr("not a memory file"));
   EXPECT_THAT(Map(id, 0, 4096, testing::EmulatedAllocation(4096, 0).TakeFd()), HasSubstr("sealed"));
   EXPECT_THAT(Map(id + 5, 0, 4096, Memory(4096)), HasSubstr("not registered"));
 }

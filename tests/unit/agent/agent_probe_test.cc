@@ -176,7 +176,7 @@ TEST_F(AgentProbeTest, AQuestionComesToTheProberAndItsAnswerBack) {
 TEST_F(AgentProbeTest, WithoutAProberItSaysSo) {
   Start(nullptr);
   ASSERT_TRUE(hub_.AwaitAnswers(1));
-  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("nothing to probe with"));
+  EXPECT_THAT(hub_.answers()[0].flows(0).why_not(), HasSubstr("does not support probes"));
 }
 
 TEST_F(AgentProbeTest, AnAnswerThatComesAfterItsStreamIsToldToNobody) {

@@ -70,7 +70,7 @@ TEST(EmulationImporter, RefusesAnotherProcessesMemory) {
 
 TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
   ExpectRefused(Import(EmulatedAllocation(kBytes, kFixedSize, "someone-else-")),
-                "no allocation of the CUDA emulation");
+                "not an allocation of the CUDA emulation");
 }
 
 // Each field of the handle, wrong by itself.
@@ -115,7 +115,7 @@ TEST(EmulationImporter, NeitherBlocksOnAPipeNorOpensADevice) {
   for (const int fd : {reader.get(), device.get()}) {
     EmulatedAllocation allocation(kBytes);
     allocation.handle.fd = fd;
-    ExpectRefused(Import(allocation), "no memory file");
+    ExpectRefused(Import(allocation), "not a memory file");
   }
 }
 
@@ -165,17 +165,17 @@ TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   UniqueFd reader(ends[0]), writer(ends[1]);
-  ExpectRefused(ImportDescriptor(std::move(reader)), "no memory file");
-  ExpectRefused(ImportDescriptor(std::move(writer)), "no memory file");
+  ExpectRefused(ImportDescriptor(std::move(reader)), "not a memory file");
+  ExpectRefused(ImportDescriptor(std::move(writer)), "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/proc/self/status", O_RDONLY | O_CLOEXEC))),
-                "no memory file");
+                "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/dev/zero", O_RDWR | O_CLOEXEC))),
-                "no memory file");
+                "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd(open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC))),
-                "no memory file");
-  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "no memory file");
+                "not a memory file");
+  ExpectRefused(ImportDescriptor(NamedFile("/tmp")), "not a memory file");
   if (access("/dev/shm", W_OK) == 0)
-    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "no memory file");
+    ExpectRefused(ImportDescriptor(NamedFile("/dev/shm")), "not a memory file");
   ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
 }
 
@@ -184,7 +184,7 @@ TEST(ImportedDescriptor, RefusesHugePages) {
   UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (!fd.valid()) GTEST_SKIP() << "this kernel has no huge pages";
   ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  ExpectRefused(ImportDescriptor(std::move(fd)), "no memory file");
+  ExpectRefused(ImportDescriptor(std::move(fd)), "not a memory file");
 }
 
 TEST(ImportedDescriptor, RefusesWhatCannotBeWritten) {

@@ -100,7 +100,7 @@ TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   for (int i = 0; i < 2; ++i) pipe_ends[i].Reset(fds[i]);
-  EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("no memory file"));
+  EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("not a memory file"));
   EXPECT_TRUE(Map(0).ok()) << "a refusal leaves nothing behind";
 }
 
