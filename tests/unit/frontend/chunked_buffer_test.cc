@@ -67,13 +67,13 @@ TEST_F(ChunkedBufferTest, NeighboursAreOnePiece) {
 }
 
 TEST_F(ChunkedBufferTest, WhatIsNotMappedIsRefused) {
-  EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not all mapped"));
+  EXPECT_THAT(Refusal(Resolve(0, 1).status()), HasSubstr("not completely mapped"));
   ASSERT_TRUE(Map(kChunk).ok());
   for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{kChunk - 1, 2},
                                       {2 * kChunk - 1, 2},
                                       {kRange - 1, 1},
                                       {0, kRange}}) {
-    EXPECT_THAT(Refusal(Resolve(offset, bytes).status()), HasSubstr("not all mapped"));
+    EXPECT_THAT(Refusal(Resolve(offset, bytes).status()), HasSubstr("not completely mapped"));
   }
   EXPECT_THAT(Refusal(Resolve(kRange, 1).status()), HasSubstr("exceed buffer"));
   EXPECT_THAT(Refusal(Resolve(~uint64_t{0}, 2).status()), HasSubstr("exceed buffer"));
@@ -131,7 +131,7 @@ TEST_F(ChunkedBufferTest, AChunkStaysForWhoeverMayUseIt) {
   auto second = Resolve(kChunk, kChunk);
   const auto gone_too = registry_.UnmapChunks(id_, {kChunk, kChunk});
   ASSERT_TRUE(gone.ok() && gone_too.ok() && first.ok() && second.ok());
-  EXPECT_THAT(Refusal(Map(0)), HasSubstr("which work still holds"));
+  EXPECT_THAT(Refusal(Map(0)), HasSubstr("which operations still use"));
   second->reset();
   EXPECT_FALSE(gone_too->expired()) << "the first holder may use this one too";
   EXPECT_EQ(At(*first, kChunk), 5);

@@ -64,7 +64,8 @@ TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
   const std::vector<std::string>& lines = world_.host(0).log().lines;
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                           [](const std::string& line) {
-                            return line.find("tenant red are turned away") != std::string::npos;
+                            return line.find("rejected a process of tenant red") !=
+                                   std::string::npos;
                           }),
             1);
 }
@@ -78,7 +79,7 @@ class FloodedDoor final : public TenantDoor {
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override {
     if (!answered_.to_tenant.empty() || accepted_ == kFlood) return nullptr;
     ++accepted_;
-    if (!alive_) return absl::NotFoundError("the process is gone");
+    if (!alive_) return absl::NotFoundError("the process has ended");
     processes_.Knock(kRed);
     return processes_.Accept();
   }

@@ -65,7 +65,7 @@ TEST_F(RankEndpointTest, AHeadThatTheTenantSpoilsChangesNothing) {
 
 TEST_F(RankEndpointTest, ASequenceThatSkipsIsCorrupt) {
   Push(Call(2));
-  EXPECT_THAT(Refusal(), HasSubstr("call #1 was to come"));
+  EXPECT_THAT(Refusal(), HasSubstr("expected call #1"));
 }
 
 TEST_F(RankEndpointTest, WhatIsWrittenAfterARecordWasTakenChangesNothing) {

@@ -229,7 +229,7 @@ TEST_F(UnixDoorTest, ADescriptorThatIsNoMemoryEndsItsSessionAndHoldsNobodyUp) {
     TenantMessage message;
     const auto got = Receive(*channel, &message);
     EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("no memory files"));
+    EXPECT_THAT(std::string(got.status().message()), testing::HasSubstr("not memory files"));
   }
   channel.reset();
   EXPECT_TRUE(watch.IsShort());
@@ -301,7 +301,7 @@ TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
   const auto refused = door_->Accept();
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
-              testing::HasSubstr("1024 descriptors open which they sent"));
+              testing::HasSubstr("1024 descriptors that they sent"));
   EXPECT_LE(OpenDescriptors(), before + 1) << "what it sent stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
@@ -373,7 +373,7 @@ TEST_F(UnixDoorTest, AFileThatIsNoSocketIsLeftAlone) {
   std::ofstream(path_) << "precious";
   const absl::Status status = Open();
   EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no socket"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("not a socket"));
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
