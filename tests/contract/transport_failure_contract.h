@@ -109,11 +109,11 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
   size.bytes = 101;
   second.number = 1;
   third.number = 2;
-  const std::vector<Lie> lies = {{{magic}, "not a slice header"},
-                                 {{number}, "slice 1 came where slice 0 was due"},
-                                 {{size}, "has 101 bytes, a slot holds 100"},
-                                 {{good, good}, "slice 0 came where slice 1 was due"},
-                                 {{good, second, third}, "credit for 2 slices only"}};
+  const std::vector<Lie> lies = {{{magic}, "invalid slice header"},
+                                 {{number}, "slice 1 arrived, expected slice 0"},
+                                 {{size}, "has 101 bytes, more than a slot of 100"},
+                                 {{good, good}, "slice 0 arrived, expected slice 1"},
+                                 {{good, second, third}, "credit for only 2 slices"}};
   for (const Lie& lie : lies) {
     SCOPED_TRACE(lie.told);
     Start({.slots = 2, .slot_bytes = 100});
@@ -160,13 +160,13 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
   ahead.delivered = 1;
   const std::vector<std::pair<std::vector<AckFrame>, std::string>> lies = {
       {{ack(0, 2)}, "not a resume frame"},
-      {{shape}, "it has 3 slots of 100 bytes, we have 2 of 100"},
-      {{ahead}, "it acknowledges 1 slices after 0, of 0 sent"},
+      {{shape}, "the peer has 3 slots of 100 bytes, this end 2 of 100"},
+      {{ahead}, "acknowledgement of 1 slices after 0, of 0 sent"},
       {{resume, resume}, "not an ack frame"},
-      {{resume, ack(2, 2)}, "it acknowledges 2 slices after 0, of 1 sent"},
-      {{resume, ack(1, 2), ack(0, 2)}, "it acknowledges 0 slices after 1"},
-      {{resume, ack(1, 4)}, "credit goes from 2 to 4"},
-      {{resume, ack(1, 3), ack(1, 2)}, "credit goes from 3 to 2"},
+      {{resume, ack(2, 2)}, "acknowledgement of 2 slices after 0, of 1 sent"},
+      {{resume, ack(1, 2), ack(0, 2)}, "acknowledgement of 0 slices after 1"},
+      {{resume, ack(1, 4)}, "credit: from 2 to 4"},
+      {{resume, ack(1, 3), ack(1, 2)}, "credit: from 3 to 2"},
   };
   for (const auto& [frames, told] : lies) {
     SCOPED_TRACE(told);

@@ -44,7 +44,7 @@ class Probes(unittest.TestCase):
             # The others have no such address.
             for host in HOSTS[1:]:
                 for found in self.answer(lab, 1, host):
-                    self.assertEqual(found, {"whyNot": f"{H1} is no address of this host"})
+                    self.assertEqual(found, {"whyNot": f"{H1} is not an address of this host"})
 
     def test_what_comes_as_far_as_the_peer_is_dropped_there_unseen(self):
         # As of a way that is thought to be longer than it is.
@@ -87,7 +87,7 @@ class Probes(unittest.TestCase):
             self.assertEqual(down.returncode, 0, down.stderr)
             lab.order(probe(1, flow(61000)))
             found, = self.answer(lab, 1)
-            self.assertRegex(found["whyNot"], "cannot be sent|no switch on the way to")
+            self.assertRegex(found["whyNot"], "cannot be sent|no switch on the path to")
 
     def test_nonsense_is_refused_as_a_whole(self):
         with ScriptedLab(probe(1, flow(61000), flow(61001, protocol=1))) as lab:

@@ -221,7 +221,7 @@ TEST(SimOneSided, MemoryOfAWindowCanBeTakenBackAndAPutIntoItFails) {
     ASSERT_TRUE(world.RunUntil([&] { return job.HasBack(1); }));
     job.Post(0, SimJob::Put{.peer = 1, .count = 10});
     ASSERT_TRUE(world.RunUntil([&] { return job.rank(0).failed() && job.rank(1).failed(); }));
-    EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has lost its memory"));
+    EXPECT_THAT(job.rank(0).failure(), HasSubstr("window #1 of rank 1 has no memory"));
   }
 }
 

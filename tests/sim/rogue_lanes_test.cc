@@ -29,7 +29,7 @@ class RogueLanes : public RoguePeers {
     ASSERT_TRUE(rogue_.RunUntil([&] { return !rogue_.failure().empty(); }, kNsPerSec));
     EXPECT_THAT(rogue_.failure(),
                 ::testing::AllOf(HasSubstr(RoguePeer::kAddress), HasSubstr("channel 0"),
-                                 HasSubstr("broke the lane protocol")));
+                                 HasSubstr("violated the lane protocol")));
   }
 };
 

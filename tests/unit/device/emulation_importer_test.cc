@@ -82,7 +82,7 @@ TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
       {[](auto& h) { h.fd = -1; }, "descriptor -1"},
       {[](auto& h) { ++h.device; }, "another file"},
       {[](auto& h) { ++h.inode; }, "another file"},
-      {[](auto& h) { h.bytes += 4096; }, "the handle says 20480"},
+      {[](auto& h) { h.bytes += 4096; }, "the handle has 20480"},
       {[](auto& h) { ++h.secret; }, "secret is wrong"},
   };
   for (const auto& [spoil, why] : cases) {

@@ -99,7 +99,7 @@ TEST_F(ProbeRunTest, ASilentSwitchIsLeftOpenAfterSoManyPackets) {
 TEST_F(ProbeRunTest, WhereNobodyAnswersTheReasonIsSaid) {
   const auto outcomes = Run({Task(61000)}, [](const ProbePacket&) { return std::nullopt; });
   EXPECT_THAT(outcomes[0].hops, IsEmpty());
-  EXPECT_THAT(outcomes[0].why_not, HasSubstr("no switch on the way to 10.0.1.1"));
+  EXPECT_THAT(outcomes[0].why_not, HasSubstr("no switch on the path to 10.0.1.1"));
 }
 
 TEST_F(ProbeRunTest, StrangersAnswersAreNothing) {

@@ -44,12 +44,12 @@ bool MayOpenRawSockets() {
 
 TEST(RawProber, AnAddressOfAnotherHostIsRefused) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
-  EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is no address of this host");
+  EXPECT_EQ(OutcomeOf(From(0xc0000201)).why_not, "192.0.2.1 is not an address of this host");
 }
 
 TEST(RawProber, WhereThereAreNoSwitchesNobodyAnswers) {
   if (!MayOpenRawSockets()) GTEST_SKIP() << "needs CAP_NET_RAW";
-  EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the way to 127.0.0.2"));
+  EXPECT_THAT(OutcomeOf(From(0x7f000001)).why_not, HasSubstr("no switch on the path to 127.0.0.2"));
 }
 
 TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {

@@ -148,7 +148,7 @@ TEST_F(SocketNetworkTest, AForeignSourceAddressIsSaidSo) {
       network_.Connect(listener->local(), {.source_host = "192.0.2.1", .source_port = 0});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
-              HasSubstr("192.0.2.1 is no address of this"));
+              HasSubstr("192.0.2.1 is not an address of this"));
   EXPECT_TRUE(network_.HasAddress("127.0.0.1"));
   EXPECT_TRUE(network_.HasAddress("127.1.2.3"));
   for (const char* foreign : {"192.0.2.1", "2001:db8::1", "", "localhost"}) {
