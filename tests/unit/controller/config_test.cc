@@ -45,7 +45,7 @@ TEST(ControllerConfig, WrongValuesAreToldWithTheirPlaces) {
            &config);
   const std::string text(status.message());
   EXPECT_THAT(text, HasSubstr("yaml:1:9: '7500' is not an address"));
-  EXPECT_THAT(text, HasSubstr("yaml:2:12: 'loud' is no log level"));
+  EXPECT_THAT(text, HasSubstr("yaml:2:12: invalid log level 'loud'"));
   EXPECT_THAT(text, HasSubstr("yaml:3:20: '5' is not a heartbeat timeout"));
   EXPECT_THAT(text, HasSubstr("yaml:4:1: unknown key 'listen_on'"));
   EXPECT_THAT(text, HasSubstr("yaml:5:17: 'x' is not an address"));

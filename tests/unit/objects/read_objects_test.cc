@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"labels",
                 "apiVersion: mccs/v1\nkind: Tenant\nmetadata: {name: a, labels: {}}\n"
                 "spec: {who: {uids: [1]}}\n",
-                "a.yaml:3:21: Tenant 'a': unknown key 'labels'; known here: name resourceVersion"},
+                "a.yaml:3:21: Tenant 'a': unknown key 'labels'; known keys: name resourceVersion"},
         Refused{"list", "- a\n- b\n", "a.yaml:1:1: expected 'key: value' lines, found a list"},
         Refused{"broken", "apiVersion: [mccs\n", "malformed YAML"}),
     [](const auto& info) { return std::string(info.param.what); });

@@ -100,7 +100,7 @@ TEST_F(ServiceConfigTest, AlgorithmsThatCannotBeAreRefused) {
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_reduce, algorithm: star}]}"),
               HasSubstr("ring, tree or direct"));
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: all_gather, algorithm: tree}]}"),
-              HasSubstr("no 'all_gather' by 'tree'"));
+              HasSubstr("'tree' does not support 'all_gather'"));
   EXPECT_THAT(Refusal("algorithms: {rules: [{kind: reduce, algorithm: tree, min_bytes: 2, "
                       "max_bytes: 1}]}"),
               HasSubstr("is above max_bytes"));

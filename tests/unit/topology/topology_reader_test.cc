@@ -243,10 +243,11 @@ TEST(TopologyReader, LinksOfOtherHostsAndThoseBetweenSwitchesDoNotMeetThoseOfNic
 
 TEST(TopologyReader, RatesAreAboveZeroAndHaveAUnit) {
   for (const char* rate : {"0", "0Gbps", "-5Gbps", "50", "fast", "50GB", "1.5bps"}) {
-    EXPECT_EQ(ErrorOf("100Gbps", rate),
-              std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, as "
-                          "50Gbps or 200Mbps, found '") +
-                  rate + "'");
+    EXPECT_EQ(
+        ErrorOf("100Gbps", rate),
+        std::string("t.yaml:28:17: 'capacity' must be a rate above zero with its unit, such as "
+                    "50Gbps or 200Mbps, found '") +
+            rate + "'");
     EXPECT_THAT(ErrorOf("200Mbps", rate), HasSubstr("t.yaml:25:"));
   }
 }
