@@ -164,7 +164,7 @@ TEST(ExchangePlan, RefusesWhatItCannotDo) {
   scaled.scaled = true;
   EXPECT_THAT(refusal(scaled), HasSubstr("takes no scale"));
   EXPECT_THAT(refusal({.kind = OpKind::kAllToAll, .algorithm = Algorithm::kRing}),
-              HasSubstr("all_to_all: there is no plan by 'ring' over 2 hosts"));
+              HasSubstr("all_to_all: unsupported by algorithm 'ring' over 2 hosts"));
 }
 
 }  // namespace

@@ -89,13 +89,13 @@ TEST(PlanCheck, AMissingDependencyIsARace) {
   bench.step(2, kSendWhole).after.clear();
   EXPECT_THAT(bench.Verdict(),
               AllOf(HasSubstr("host 2, channel 0, round 0, step 7 (send) reads"),
-                    HasSubstr("nothing makes it wait for host 2, channel 0, round 0, step 6")));
+                    HasSubstr("does not wait for host 2, channel 0, round 0, step 6")));
 }
 
 TEST(PlanCheck, FinishTwiceAndNeverAreNoticed) {
   Bench twice({2, 2, 2});
   twice.step(0, kSecondCombine).combines[0].finish = true;
-  EXPECT_THAT(twice.Verdict(), HasSubstr("was finished 1 times before it was whole"));
+  EXPECT_THAT(twice.Verdict(), HasSubstr("was finished 1 times before it was complete"));
   Bench never({2, 2, 2});
   never.step(0, kWhole).combines[0].finish = false;
   EXPECT_THAT(never.Verdict(), HasSubstr("was never finished"));
@@ -159,8 +159,8 @@ TEST(PlanCheck, ASourceOverwrittenBeforeItIsDeliveredIsARace) {
       EXPECT_EQ(bench.Verdict(), "");
     } else {
       EXPECT_THAT(bench.Verdict(),
-                  HasSubstr("step 2 (combine) writes block 0 of the output of local rank 1, and "
-                            "nothing makes it wait for host 0, channel 0, round 0, step 1 (send)"));
+                  HasSubstr("step 2 (combine) writes block 0 of the output of local rank 1, but "
+                            "does not wait for host 0, channel 0, round 0, step 1 (send)"));
     }
   }
 }
@@ -197,7 +197,7 @@ TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
   lengths.step(0, kFirstCombine).combines[0].destinations[0].block = 2;
   lengths.step(0, 1).pieces[0].block = 2;
   EXPECT_THAT(lengths.Verdict(),
-              HasSubstr("step 1 (send): slice 0 meets host 1, channel 0, round 0, step 2"));
+              HasSubstr("step 1 (send): slice 0 matches host 1, channel 0, round 0, step 2"));
   Bench astray({2, 2, 2});
   astray.step(0, kSendWhole).peer = HostIndex(2);
   EXPECT_THAT(astray.Verdict(),
@@ -205,8 +205,8 @@ TEST(PlanCheck, LanesWhoseEndsDoNotFitAreNamed) {
   for (int nobody : {-1, 0, 3}) {
     Bench bench({2, 2, 2});
     bench.step(0, kSendWhole).peer = HostIndex(nobody);
-    EXPECT_THAT(bench.Verdict(), HasSubstr("step 7 (send) has host " + std::to_string(nobody) +
-                                           " at its other end"));
+    EXPECT_THAT(bench.Verdict(), HasSubstr("step 7 (send) has invalid peer host " +
+                                           std::to_string(nobody) + " at its other end"));
   }
 }
 
@@ -233,7 +233,7 @@ TEST(PlanCheck, AScatterFromAnotherThanTheRootIsNamed) {
   Bench bench({2, 2}, KeyOf(OpKind::kScatter, Rank(1)));
   ASSERT_EQ(bench.Verdict(), "");
   for (Place& place : bench.step(0, 1).pieces) place.index = 0;
-  EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not give"));
+  EXPECT_THAT(bench.Verdict(), HasSubstr("reads an input that rank 0 does not provide"));
 }
 
 // Lanes have numbers of their own: what goes to one peer does not make up for what another lacks.
@@ -270,23 +270,23 @@ TEST(PlanCheck, PlacesThatDoNotExistAreNamed) {
   Bench local({2, 2, 2});
   local.step(0, kWhole).combines[0].destinations[0].index = 2;
   EXPECT_THAT(local.Verdict(),
-              HasSubstr("host 0, channel 0, step 6 (combine) names local rank 2, which is none"));
+              HasSubstr("host 0, channel 0, step 6 (combine) names unknown local rank 2"));
   Bench block({2, 2, 2});
   block.step(0, kWhole).combines[0].destinations[0].block = 3;
-  EXPECT_THAT(block.Verdict(), HasSubstr("names block 3, which is none"));
+  EXPECT_THAT(block.Verdict(), HasSubstr("names unknown block 3"));
   Bench slot({2, 2, 2});
   slot.step(0, kSecondCombine).combines[0].sources[0].index = 1;
   EXPECT_THAT(slot.Verdict(), HasSubstr("names the slot of step 1, which has none"));
   Bench foreign({2, 2}, {.kind = OpKind::kReduceScatter});
   foreign.steps(0).back().combines[0].destinations[0] = {Space::kOutput, 1, 0, 0};
   EXPECT_THAT(foreign.Verdict(),
-              HasSubstr("of the output of rank 1, which holds its own block only"));
+              HasSubstr("of the output of rank 1, which contains only its own block"));
   Bench late({2, 2, 2});
   late.step(0, 1).after = {2};
-  EXPECT_THAT(late.Verdict(), HasSubstr("is to come after step 2"));
+  EXPECT_THAT(late.Verdict(), HasSubstr("must come after step 2"));
   Bench input({2, 2}, {.kind = OpKind::kBroadcast});
   input.step(0, 0).pieces[0].index = 1;
-  EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not give"));
+  EXPECT_THAT(input.Verdict(), HasSubstr("reads an input that rank 1 does not provide"));
 }
 
 TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
@@ -301,7 +301,7 @@ TEST(PlanCheck, QuestionsWithoutSenseAreRefused) {
   Bench exchange({2, 2}, KeyOf(OpKind::kAllToAll));
   exchange.options.in_place = true;
   EXPECT_EQ(exchange.Check().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no form in place"));
+  EXPECT_THAT(exchange.Verdict(), HasSubstr("all_to_all has no in-place form"));
 }
 
 // Every small change to every plan is noticed: nothing in a plan is superfluous, nothing escapes

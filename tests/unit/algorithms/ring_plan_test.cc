@@ -163,7 +163,7 @@ TEST(RingPlan, RefusesWhatItCannotDo) {
   const ChannelOrders orders = VariedOrders(2, 2);
   const PlanKey good{.kind = OpKind::kAllReduce};
   for (OpKind kind : {OpKind::kNone, OpKind::kSend, OpKind::kRecv}) {
-    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("there is no plan for it"));
+    EXPECT_THAT(Refusal({.kind = kind}, layout, orders), HasSubstr("no algorithm supports it"));
   }
   EXPECT_THAT(Refusal({.kind = OpKind::kBroadcast, .root = Rank(4)}, layout, orders),
               HasSubstr("root 4 out of range"));

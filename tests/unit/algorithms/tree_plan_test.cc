@@ -140,14 +140,15 @@ TEST(Plans, ByAnAlgorithmThatDoesNotServeAreRefused) {
         BuildPlan(key, layout, VariedOrders(hosts, 1), HostIndex(0)).status().message());
   };
   const PlanKey tree{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kTree};
-  EXPECT_THAT(refusal(tree, 2), HasSubstr("all_reduce: there is no plan by 'tree' over 2 hosts"));
+  EXPECT_THAT(refusal(tree, 2),
+              HasSubstr("all_reduce: unsupported by algorithm 'tree' over 2 hosts"));
   EXPECT_EQ(refusal(tree, 3), "");
   EXPECT_EQ(refusal(tree, kMaxHosts), "");
   EXPECT_THAT(refusal({.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}, 4),
-              HasSubstr("all_gather: there is no plan by 'tree'"));
+              HasSubstr("all_gather: unsupported by algorithm 'tree'"));
   const PlanKey direct{.kind = OpKind::kAllReduce, .algorithm = Algorithm::kDirect};
   EXPECT_EQ(refusal(direct, kMaxDirectHosts), "");
-  EXPECT_THAT(refusal(direct, kMaxDirectHosts + 1), HasSubstr("no plan by 'direct' over 129"));
+  EXPECT_THAT(refusal(direct, kMaxDirectHosts + 1), HasSubstr("algorithm 'direct' over 129"));
   EXPECT_THAT(refusal(direct, 1), HasSubstr("over 1 hosts"));
 }
 

@@ -147,7 +147,8 @@ TEST(ValidateStrategy, RefusesCostsAndRulesThatCannotBe) {
   EXPECT_THAT(Refusal(strategy), HasSubstr("local_bytes_per_us is 0"));
   strategy = Ring({0, 1, 2});
   strategy.algorithms.rules = {{.kind = OpKind::kAllGather, .algorithm = Algorithm::kTree}};
-  EXPECT_THAT(Refusal(strategy), HasSubstr("rule 0: there is no all_gather by 'tree'"));
+  EXPECT_THAT(Refusal(strategy),
+              HasSubstr("rule 0: algorithm 'tree' does not support 'all_gather'"));
   strategy.algorithms.rules.assign(kMaxAlgorithmRules + 1, {.kind = OpKind::kAllReduce});
   EXPECT_THAT(Refusal(strategy), HasSubstr("65 rules"));
 }
