@@ -11,7 +11,7 @@ namespace {
 
 constexpr OpKind kChoosable[] = {OpKind::kAllReduce, OpKind::kBroadcast, OpKind::kReduce};
 
-// A network of fast links that are far apart.
+// A network of fast links with high latency.
 constexpr CostParameters kFar{.operation_us = 10,
                               .hop_us = 50,
                               .slice_us = 3,
@@ -19,7 +19,7 @@ constexpr CostParameters kFar{.operation_us = 10,
                               .host_bytes_per_us = 3000,
                               .local_bytes_per_us = 20'000};
 
-// One communicator as one of its hosts sees it.
+// One communicator from the point of view of one of its hosts.
 class Choice {
  public:
   explicit Choice(int hosts, ChoiceParameters parameters = {.costs = kFar, .rules = {}},
@@ -99,7 +99,7 @@ TEST(AlgorithmChoice, TakesNoMoreLanesThanThereIsMemoryFor) {
   EXPECT_EQ(Choice(4, {.costs = kFar, .rules = {}}, 2).OfAllReduce(8), Algorithm::kRing);
 }
 
-// Hosts and calls are asked in different orders; what was remembered must not matter.
+// Hosts and calls are queried in different orders; cached results must not matter.
 TEST(AlgorithmChoice, DoesNotDependOnWhatWasAskedBefore) {
   for (int hosts : {2, 3, 5, 17, 40}) {
     Choice upwards(hosts), downwards(hosts);

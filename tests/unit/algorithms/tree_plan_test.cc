@@ -1,5 +1,5 @@
-// The shape of the two trees, and what their plans and the direct all-reduce cost. That the plans
-// are right is proved in plan_sweep_test.cc.
+// The shape of the two trees, and the costs of their plans and of the direct all-reduce.
+// plan_sweep_test.cc proves the plans' correctness.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -73,7 +73,8 @@ TEST(BinaryTree, NeighboursAreAPowerOfTwoApart) {
         const int parent = NodeOfTree(tree, p, nodes).parent;
         if (parent == 0) continue;
         const int apart = std::abs(p - parent);
-        // Around the circle, with the root of a rooted call between the last and the first.
+        // Modulo the number of hosts, with the root of a rooted call between the last and the
+        // first.
         EXPECT_TRUE(std::has_single_bit(static_cast<unsigned>(apart)) || apart == nodes - 1);
       }
     }
@@ -94,7 +95,7 @@ TEST(TreePlan, AHostSendsAboutAsMuchAsEveryOther) {
   }
 }
 
-// Whatever the root: the lanes that a communicator opens in its life are bounded by it.
+// For any root: this bounds the lanes that a communicator opens in its lifetime.
 TEST(TreePlan, ItsPeersAreFew) {
   for (int hosts : {3, 4, 7, 16, 25}) {
     const Layout layout = BlockLayout(std::vector<int>(static_cast<size_t>(hosts), 1));

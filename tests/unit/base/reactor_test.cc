@@ -122,7 +122,7 @@ TEST_F(ReactorTest, ASignalEndsTheWaitAndIsNoError) {
   ignore_it.sa_handler = [](int) {};
   struct sigaction before {};
   ASSERT_EQ(sigaction(SIGALRM, &ignore_it, &before), 0);
-  // Repeats, so that one that comes before the wait does no harm.
+  // Repeats, in case a signal arrives before the wait.
   const itimerval every_ms{.it_interval = {.tv_sec = 0, .tv_usec = 1000},
                            .it_value = {.tv_sec = 0, .tv_usec = 1000}};
   ASSERT_EQ(setitimer(ITIMER_REAL, &every_ms, nullptr), 0);

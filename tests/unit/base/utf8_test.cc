@@ -6,7 +6,7 @@ namespace mccs {
 namespace {
 
 TEST(CutText, KeepsWholeCharacters) {
-  // Of one, two, three and four bytes.
+  // Characters of one, two, three and four bytes.
   const std::string text = "a\u00e4\u2192\U0001F600";
   ASSERT_EQ(text.size(), 10u);
   const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};

@@ -64,7 +64,7 @@ TEST(BoundedQueue, FirstInFirstOutRoundAndRound) {
   }
 }
 
-// Each entry is one thread's n-th, written twice: half an entry shows.
+// Each entry is a thread's n-th, written twice, so that a torn entry is detected.
 struct Entry {
   uint32_t producer;
   uint32_t number;

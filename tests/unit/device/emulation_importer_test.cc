@@ -73,7 +73,7 @@ TEST(EmulationImporter, RefusesAMemfdThatTheEmulationDidNotMake) {
                 "not an allocation of the CUDA emulation");
 }
 
-// Each field of the handle, wrong by itself.
+// Each field of the handle is wrong in turn.
 TEST(EmulationImporter, RefusesAHandleOfWhichAnyFieldIsWrong) {
   using Spoil = std::function<void(MccsEmulationIpcHandle&)>;
   const std::pair<Spoil, std::string> cases[] = {
@@ -99,8 +99,7 @@ TEST(EmulationImporter, AFreedBufferIsNotFound) {
   EXPECT_EQ(imported.status().code(), absl::StatusCode::kNotFound) << imported.status();
 }
 
-// The descriptor's number now stands for another allocation, or for something that must not be
-// opened.
+// The descriptor's number now refers to another allocation, or to a file that must not be opened.
 TEST(EmulationImporter, RefusesADescriptorThatChangedItsMeaning) {
   const EmulatedAllocation old(kBytes), now(kBytes);
   ASSERT_EQ(dup2(now.fd(), old.fd()), old.fd());
@@ -133,7 +132,7 @@ UniqueFd OpenAgain(const EmulatedAllocation& allocation, int flags) {
       open(("/proc/self/fd/" + std::to_string(allocation.fd())).c_str(), flags | O_CLOEXEC));
 }
 
-// A file of kBytes with a name; gone when the descriptor is.
+// A named file of kBytes, deleted when the descriptor is closed.
 UniqueFd NamedFile(const std::string& folder) {
   std::string path = folder + "/mccs-importer-XXXXXX";
   UniqueFd fd(mkostemp(path.data(), O_CLOEXEC));
@@ -159,8 +158,7 @@ TEST(ImportedDescriptor, RefusesAMemfdThatCouldShrinkOrIsTooShort) {
   ExpectRefused(ImportDescriptor(EmulatedAllocation(0).TakeFd()), "0 bytes");
 }
 
-// Only the kernel's own memory files: a server of files (FUSE, NFS) could keep the daemon waiting
-// for an answer.
+// Only memfds are accepted: a file server (FUSE, NFS) could block the daemon.
 TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -179,7 +177,7 @@ TEST(ImportedDescriptor, RefusesWhatIsNoMemoryFile) {
   ExpectRefused(ImportDescriptor(UniqueFd()), "no descriptor");
 }
 
-// Pages of a pool that can run dry under the daemon's hands.
+// Huge pages are from a pool that may run out while the daemon uses them.
 TEST(ImportedDescriptor, RefusesHugePages) {
   UniqueFd fd(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
   if (!fd.valid()) GTEST_SKIP() << "this kernel has no huge pages";

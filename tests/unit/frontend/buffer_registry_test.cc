@@ -96,7 +96,7 @@ TEST_F(BufferRegistryTest, WhatIsNotTheTenantsIsRefused) {
   EXPECT_FALSE(Register(1001).ok());
 }
 
-// Its last close may free a large file: whoever keeps it closes it on a thread.
+// Its last close may free a large file, so its holder closes it on a thread.
 TEST_F(BufferRegistryTest, ARefusedOfferKeepsItsDescriptor) {
   const auto offer = [] {
     return BufferExport{.kind = wire::ExportKind::kFileDescriptor,

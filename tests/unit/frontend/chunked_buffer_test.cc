@@ -1,4 +1,5 @@
-// Buffers of several chunks: what is covered, what is refused, and when a chunk goes.
+// Buffers of several chunks: which ranges are mapped, what is rejected, and when a chunk is
+// unmapped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

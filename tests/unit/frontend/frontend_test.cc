@@ -1,4 +1,4 @@
-// Who is let in when many knock.
+// Limits on the acceptance of processes.
 #include "service/frontend/frontend.h"
 
 #include <gtest/gtest.h>
@@ -70,10 +70,10 @@ TEST_F(FrontendTest, ATenantAtItsLimitThatComesAndGoesIsToldOfOnceAMinute) {
             1);
 }
 
-// Processes that come as fast as they are looked at, until somebody has an answer.
+// Processes that connect as fast as they are accepted, until one is rejected.
 class FloodedDoor final : public TenantDoor {
  public:
-  // `alive`: when it is their turn.
+  // `alive`: when they are accepted.
   FloodedDoor(const SimPipe& answered, bool alive) : answered_(answered), alive_(alive) {}
 
   absl::StatusOr<std::unique_ptr<TenantChannel>> Accept() override {

@@ -1,4 +1,4 @@
-// What of one group is in flight together, and when the streams hear that it is done.
+// Which calls of a group run concurrently, and when the streams are released.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -76,7 +76,7 @@ TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
   EXPECT_NE(Take(), nullptr);
 }
 
-// Otherwise {send, all-reduce} on one rank and {all-reduce, receive} on another block each other.
+// Otherwise {send, all-reduce} on one rank and {all-reduce, receive} on another would deadlock.
 TEST_F(RankEndpointGroupsTest, ACollectiveRunsBesideTheMessagesOfItsGroup) {
   Push(Send(1, 2));
   wire::WorkRecord collective = Call(2);

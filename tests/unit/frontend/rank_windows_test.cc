@@ -1,4 +1,4 @@
-// Windows have the numbers of their registrations, whatever becomes of those.
+// RMA windows have the numbers of their registrations, also after failures.
 #include "service/frontend/rank_windows.h"
 
 #include <gmock/gmock.h>

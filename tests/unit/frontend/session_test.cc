@@ -1,4 +1,4 @@
-// What one tenant process may say, and what becomes of it when it says something else.
+// Messages of one tenant process, valid and invalid.
 #include "service/frontend/session.h"
 
 #include <gmock/gmock.h>
@@ -139,7 +139,7 @@ TEST_F(SessionTest, BadRanksAreRefusedAtOnce) {
   EXPECT_EQ(daemon().communicators(), 0u);
 }
 
-// A tenant may have thousands of them, and the daemon has 65,536 descriptors for all.
+// A tenant may have thousands of them, and the daemon has 65,536 descriptors for all tenants.
 TEST_F(SessionTest, ACommunicatorOfOneHostKeepsNoDescriptorOpen) {
   const auto open_descriptors = [] {
     const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -224,7 +224,7 @@ TEST_F(SessionTest, AnAbortWhileFormingAnswersInitAndAbortAndNothingElse) {
   EXPECT_TRUE(tenant_.pipe().to_tenant.empty());
 }
 
-// The shim sends it while the answer is on its way, and never looks at that.
+// The shim sends it while the reply is in transit, and ignores that reply.
 TEST_F(SessionTest, AnAbortThatCrossesTheAnswerOfInitEndsTheRank) {
   ASSERT_TRUE(tenant_.Greet());
   const auto id = tenant_.GetUniqueId();
@@ -257,7 +257,7 @@ TEST_F(SessionTest, DestroyingAHandleThatIsStillFormingAnswersOnce) {
   const auto id = tenant_.GetUniqueId();
   const uint64_t init = tenant_.Send(MakeCommInit(*id, 2, 0));
   wire::CommDestroy destroy{};
-  destroy.comm_handle = 0;  // a good guess
+  destroy.comm_handle = 0;  // a handle in use
   const uint64_t request = tenant_.Send(destroy);
   EXPECT_TRUE(tenant_.Await<wire::Done>(request).has_value());
   EXPECT_TRUE(tenant_.Take<wire::CommInitReply>(init).has_value());
@@ -273,7 +273,7 @@ TEST_F(SessionTest, AProcessThatDoesNotReadItsAnswersIsPutOut) {
   tenant_.Send(MakeCommInit(*id, 2, 0));
   world_.RunFor(10 * kNsPerMs);
   tenant_.pipe().capacity = 0;
-  other.Send(MakeCommInit(*id, 2, 1));  // its answer comes while the tenant says nothing
+  other.Send(MakeCommInit(*id, 2, 1));  // the reply arrives while the tenant sends nothing
   EXPECT_TRUE(Ended());
   EXPECT_TRUE(Logged("does not receive the replies"));
 }

@@ -58,7 +58,7 @@ TEST(RawProber, EndsAtOnceInTheMiddleOfItsWork) {
     prober.Probe({From(0x7f000001)}, [](const std::vector<ProbeOutcome>&) {});
 }
 
-// Ends the process: 0 if what is needed was said.
+// Exits with 0 if the expected outcome was reported.
 void ProbeWithoutPrivilege() {
   __user_cap_header_struct header{};
   header.version = _LINUX_CAPABILITY_VERSION_3;

@@ -1,4 +1,4 @@
-// mccsd's YAML: what is read, and how every mistake is told.
+// mccsd's YAML configuration: fields and errors.
 #include "service/config.h"
 
 #include <gmock/gmock.h>

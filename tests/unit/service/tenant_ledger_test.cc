@@ -39,7 +39,7 @@ TEST(TenantWho, AControlGroupIsComparedPartByPart) {
   EXPECT_FALSE(claims("/", "")) << "it is not known";
 }
 
-// Whoever may name a socket in the configuration calls it "uid 1" in vain.
+// A socket whose configured tenant is "uid 1" does not become that user's.
 TEST(TenantWho, AUserIsNoSocketThatIsCalledLikeOne) {
   EXPECT_EQ(ClaimOf({.uids = {}, .sockets = {"uid 1"}, .cgroups = {}}, kUser), 0u);
 }
@@ -134,7 +134,7 @@ TEST_F(TenantLedgerTest, WorkBeyondTheQuotaWaitsWhileWhatIsAtWorkGetsOn) {
   EXPECT_TRUE(group->MayWork(now));
 }
 
-// It may wait for the other one's peers.
+// It may wait for the peers of the other one.
 TEST_F(TenantLedgerTest, WhatStandsStillMakesRoomForOneMoreAtATime) {
   SetQuotas({.operations = 1});
   const auto user = ledger_.AccountOf(kUser);

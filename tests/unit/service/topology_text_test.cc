@@ -24,7 +24,7 @@ MachineParts TwoAndTwo() {
   return parts;
 }
 
-// The text as an operator pastes it, with a switch.
+// Parses the text in a Topology, as an operator would paste it, with a switch.
 absl::StatusOr<Topology> Paste(const std::string& hosts) {
   return ParseTopology(
       absl::StrCat("apiVersion: mccs/v1\nkind: Topology\nmetadata: {name: t}\nspec:\n"

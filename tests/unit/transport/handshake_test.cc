@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Keeps what is written, to look for sentences.
+// Stores the lines, so that tests can search them.
 class RecordingLog final : public Log {
  public:
   std::vector<std::string> lines;
@@ -50,7 +50,7 @@ class HandshakeTest : public testing::Test {
     return *network_.HostNetwork(from).Connect({.host = "server", .port = 7400}, {});
   }
 
-  // Strangers at `from`, who name communicators that never come.
+  // Clients at `from` that name communicators which never exist.
   void Flood(const std::string& from, int strangers) {
     wire::PeerHello hello{};
     hello.magic = wire::kPeerMagic;
@@ -71,8 +71,8 @@ class HandshakeTest : public testing::Test {
                                              clock_.Now() + 60 * kNsPerSec);
   }
 
-  // Lets everything happen until `time`; what the server proves lands in peers_, what the client
-  // comes to in client_result_.
+  // Runs all handshakes until `time`; authenticated peers are in peers_, the client's result in
+  // client_result_.
   void Run(ClientHandshake* client, int64_t ns) {
     const MonotonicNs end = clock_.Now() + ns;
     bool ended = false;
@@ -156,8 +156,7 @@ TEST_F(HandshakeTest, WhoHoldsAnotherSecretGetsNothing) {
   EXPECT_TRUE(peers_.empty());
 }
 
-// Meanwhile another communicator of the same name may have taken the place of the one that was
-// meant.
+// Meanwhile another communicator with the same id may have replaced the one that was meant.
 TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
   auto client = StartClient(lane_, kSecret);
   while (lookups_ == 0) Run(client.get(), kNsPerUs);
@@ -167,7 +166,7 @@ TEST_F(HandshakeTest, AConnectionBearsTheSecretThatItHasProven) {
   EXPECT_EQ(peers_[0].secret, kSecret);
 }
 
-// A client that does not care whether the server knows the secret, and guesses its own proof.
+// A client that ignores whether the server knows the secret, and guesses its own proof.
 TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
   wire::PeerHello hello{};
   hello.magic = wire::kPeerMagic;
@@ -181,7 +180,7 @@ TEST_F(HandshakeTest, AFalseProofIsDroppedWithALine) {
   wire::PeerChallenge challenge{};
   const iovec piece{.iov_base = &challenge, .iov_len = sizeof(challenge)};
   ASSERT_EQ(*liar->Read({&piece, 1}), sizeof(challenge));
-  // The server's own proof, sent back, does not serve as ours.
+  // Reflecting the server's own proof is not accepted.
   Say(*liar, {reinterpret_cast<const char*>(challenge.proof.data()), challenge.proof.size()});
   Run(nullptr, kNsPerMs);
   EXPECT_TRUE(peers_.empty());
@@ -215,7 +214,7 @@ TEST_F(HandshakeTest, AProofIsBoundToEveryFieldAndToTheNonce) {
 TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);
-  Run(client.get(), 10 * kNsPerSec);  // longer than a silent client may take
+  Run(client.get(), 10 * kNsPerSec);  // longer than the timeout of a silent client
   ASSERT_TRUE(client_result_.ok()) << client_result_.status();
   EXPECT_EQ(*client_result_, nullptr);
   EXPECT_EQ(server_->pending(), 1u);
@@ -227,8 +226,8 @@ TEST_F(HandshakeTest, AClientThatIsFasterThanUsWaitsUntilTheCommunicatorIsKnown)
   EXPECT_EQ(peers_.size(), 1u);
 }
 
-// The engine has a turn every few microseconds, and what waits for half a minute has a part in
-// none.
+// The engine has a turn every few microseconds, and a handshake that waits for half a minute must
+// cost none of them.
 TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator) {
   secrets_.clear();
   auto client = StartClient(lane_, kSecret);

@@ -1,5 +1,5 @@
-// Bytes on a lane's connection that no lane of ours sends: each ends the lane, for good and with an
-// error that names what was wrong.
+// Invalid bytes on a lane's connection: each ends the lane permanently, with an error that names
+// the violation.
 #include "service/transport/stream_lane.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ void PrintTo(const Lie& lie, std::ostream* out) { *out << lie.name; }
 
 class LyingReceiver : public ::testing::TestWithParam<Lie> {};
 
-// Two slices are posted, and sent when the first frame allows it.
+// Two slices are posted, and sent if the first frame allows it.
 TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   StreamSendLane lane(kShape);
   auto wire = std::make_shared<FakeWire>();
