@@ -101,9 +101,9 @@ TEST_F(AgentWithAQuietController, AnEarlyPaceCanBeTakenFromTheFirstReportOn) {
   order.mutable_pace()->set_revision(7);
   Start({.order = order});
   ASSERT_TRUE(Eventually([&] { return wakes_ >= 2; }))
-      << "one for the controller, one for the pace";
+      << "one for the connection, one for the pace";
   EXPECT_FALSE(agent_->TakePace().has_value());
-  EXPECT_TRUE(agent_->TakeTenants().has_value()) << "told with the registration, and taken";
+  EXPECT_TRUE(agent_->TakeTenants().has_value()) << "received with the registration";
   const int wakes = wakes_;
   agent_->Report(Stats(0));
   const std::optional<PaceOrder> pace = agent_->TakePace();

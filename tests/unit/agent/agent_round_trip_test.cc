@@ -150,7 +150,7 @@ TEST(AgentRoundTrip, ACommunicatorIsAnnouncedAnsweredReportedAndEnded) {
   ASSERT_TRUE(Eventually([&] { return agent->connected(); }));
   EXPECT_EQ(controller.HostState("h1"), "ready");
   EXPECT_TRUE(Eventually([&] { return agent.wakes() > 0; }))
-      << "the engine hears that the controller is there";
+      << "the engine is woken for the connection";
   const int wakes = agent.wakes();
 
   agent->Announce(Info());
@@ -201,7 +201,7 @@ TEST(AgentRoundTrip, HeartbeatsKeepTheStreamForManyTimeouts) {
   const int wakes = agent.wakes();
   std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   EXPECT_TRUE(agent->connected());
-  EXPECT_EQ(agent.wakes(), wakes) << "connected did not flicker";
+  EXPECT_EQ(agent.wakes(), wakes) << "connected() did not change meanwhile";
 }
 
 TEST(AgentRoundTrip, HeartbeatsCompareTheClocks) {
@@ -237,7 +237,7 @@ TEST(AgentRoundTrip, AfterAnotherControllerStartsEverythingIsKnownAgain) {
     return detail.ok() && detail->summary().operations() == 5;
   }));
   EXPECT_EQ(second->Describe()->summary().strategy(), "locality_ring");
-  EXPECT_FALSE(agent->TakeProposal().has_value()) << "what runs is not proposed again";
+  EXPECT_FALSE(agent->TakeProposal().has_value()) << "a running strategy is not proposed again";
 }
 
 TEST(AgentRoundTrip, TwoControllersCannotShareAPort) {

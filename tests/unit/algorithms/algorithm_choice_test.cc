@@ -50,7 +50,7 @@ TEST(AlgorithmChoice, SmallAllReducesGoDirectLargeOnesRound) {
 
 TEST(AlgorithmChoice, ManyHostsTakeTrees) {
   Choice choice(100);
-  EXPECT_EQ(choice.OfAllReduce(8), Algorithm::kTree) << "sending to 99 hosts takes its time too";
+  EXPECT_EQ(choice.OfAllReduce(8), Algorithm::kTree) << "sending to 99 hosts takes time too";
   EXPECT_EQ(choice.OfAllReduce(64 << 10), Algorithm::kTree);
   EXPECT_EQ(choice.OfAllReduce(uint64_t{8} << 30), Algorithm::kRing);
   EXPECT_EQ(choice.Of(OpKind::kBroadcast, 8), Algorithm::kTree);
@@ -74,9 +74,9 @@ TEST(AlgorithmChoice, ARuleWinsWithinItsSizes) {
       {OpKind::kBroadcast, Algorithm::kTree, 0, 10},
   };
   Choice choice(4, parameters);
-  EXPECT_EQ(choice.OfAllReduce(99), Algorithm::kDirect) << "the model's";
+  EXPECT_EQ(choice.OfAllReduce(99), Algorithm::kDirect) << "chosen by the model";
   EXPECT_EQ(choice.OfAllReduce(100), Algorithm::kTree);
-  EXPECT_EQ(choice.OfAllReduce(200), Algorithm::kTree) << "the first that fits";
+  EXPECT_EQ(choice.OfAllReduce(200), Algorithm::kTree) << "the first matching rule";
   EXPECT_EQ(choice.OfAllReduce(201), Algorithm::kRing);
   EXPECT_EQ(choice.OfAllReduce(300), Algorithm::kRing);
   EXPECT_EQ(choice.OfAllReduce(301), Algorithm::kDirect);
@@ -87,7 +87,7 @@ TEST(AlgorithmChoice, ARuleForWhatCannotBeIsPassedOver) {
   parameters.rules = {{OpKind::kAllReduce, Algorithm::kTree},
                       {OpKind::kAllReduce, Algorithm::kDirect}};
   EXPECT_EQ(Choice(2, parameters).OfAllReduce(uint64_t{1} << 30), Algorithm::kDirect)
-      << "a tree over two hosts is none";
+      << "there is no tree over two hosts";
   EXPECT_EQ(Choice(8, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kTree);
   EXPECT_EQ(Choice(12, parameters, /*max_peers=*/7).OfAllReduce(8), Algorithm::kRing)
       << "no memory for so many lanes";

@@ -64,7 +64,7 @@ TEST(ExchangePlan, OneSliceHoldsAllThatGoesTheSameWay) {
   ASSERT_EQ(steps.size(), 5u);
   for (size_t s = 1; s < steps.size(); ++s) {
     EXPECT_EQ(steps[s].pieces.size(), 16u);
-    EXPECT_TRUE(steps[s].after.empty()) << "nothing waits for anything";
+    EXPECT_TRUE(steps[s].after.empty()) << "steps do not wait for each other";
   }
 }
 

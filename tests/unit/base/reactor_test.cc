@@ -44,7 +44,7 @@ TEST_F(ReactorTest, AStateThatHoldsAlreadyIsReportedOnce) {
   EXPECT_TRUE(readiness_.writable);
   EXPECT_FALSE(readiness_.hangup);
   readiness_ = {};
-  EXPECT_EQ(reactor_->Wait(0), 0) << "edge-triggered: the same state is no news";
+  EXPECT_EQ(reactor_->Wait(0), 0) << "edge-triggered: an unchanged state is not reported";
   EXPECT_FALSE(readiness_.readable);
 }
 
@@ -75,7 +75,7 @@ TEST_F(ReactorTest, EachChangeWakesTheOwnerOfThatDescriptorAlone) {
   for (int i = 1; i <= 3; ++i) {
     Ring(event_);
     EXPECT_EQ(reactor_->Wait(kPatienceNs), 1);
-    EXPECT_EQ(ours.times, i) << "also while the flag is up";
+    EXPECT_EQ(ours.times, i) << "also while the flag is set";
   }
   EXPECT_EQ(others.times, 0);
 }
@@ -95,7 +95,7 @@ TEST_F(ReactorTest, TheOtherEndsDepartureIsAHangup) {
 
 TEST_F(ReactorTest, WhatIsUnwatchedIsLeftAlone) {
   ASSERT_TRUE(reactor_->Watch(event_.get(), &readiness_).ok());
-  EXPECT_FALSE(reactor_->Watch(event_.get(), &readiness_).ok()) << "twice the same";
+  EXPECT_FALSE(reactor_->Watch(event_.get(), &readiness_).ok()) << "watched already";
   reactor_->Unwatch(event_.get());
   Ring(event_);
   EXPECT_EQ(reactor_->Wait(0), 0);

@@ -212,7 +212,7 @@ TEST(Yaml, AFaultThatAnAliasRepeatsIsToldOnce) {
 TEST(Yaml, SeveralDocumentsShareTheirErrors) {
   auto documents = YamlReader::ParseAll("a: x\n---\n---\na: 2\nb: 3\n", "x.yaml");
   ASSERT_TRUE(documents.ok()) << documents.status();
-  ASSERT_EQ(documents->size(), 2u) << "the empty one is left out";
+  ASSERT_EQ(documents->size(), 2u) << "the empty one is omitted";
   for (YamlReader& document : *documents) {
     int32_t a = 0;
     document.Field("a", &a);
@@ -259,7 +259,7 @@ TEST(Yaml, AliasesThatMultiplyOrHoldThemselvesAreRefusedAsPlaces) {
 TEST(Yaml, ThePartUnderAKeyIsTextForAReaderOfItsOwn) {
   auto document = YamlReader::Parse("a: {b: [1, '2'], c: \"x: y\"}  # why\n", "x.yaml");
   const std::string text = document->TextOf("a");
-  EXPECT_TRUE(document->Finish().ok()) << "asked for";
+  EXPECT_TRUE(document->Finish().ok()) << "the field was read";
   auto again = YamlReader::Parse(text, "y.yaml");
   std::vector<std::string> b;
   std::string c;

@@ -51,7 +51,7 @@ TEST(PassMeter, ForgetsWhatIsLongAgo) {
   meter.Note(kEnough, 0, now);
   now += PassMeter::kPeriodNs;
   meter.Note(kEnough / 2, now - enough, now);
-  EXPECT_EQ(meter.rate_bps(), kBytePerNs) << "the new period has not enough yet";
+  EXPECT_EQ(meter.rate_bps(), kBytePerNs) << "not enough bytes in the new period yet";
   meter.Note(kEnough / 2, now - enough, now);
   EXPECT_EQ(meter.rate_bps(), kBytePerNs * 2 / 3) << "the period before counts";
   now += PassMeter::kPeriodNs;
@@ -80,7 +80,7 @@ TEST(PassMeter, OfADeviceMeasuresLargePassesThatTheOwnerRuns) {
       }
     };
     for (int i = 0; i < 1000; ++i) copy(PassMeter::kLeastBytes / (2 * sizeof(float)) - 1);
-    EXPECT_EQ(device.pass_bps(), 0u) << "small ones do not count";
+    EXPECT_EQ(device.pass_bps(), 0u) << "small operations do not count";
     // A worker may sometimes be faster than the owner, but the owner runs its part.
     for (int i = 0; i < 1000 && device.pass_bps() == 0; ++i) copy(kElements);
     EXPECT_EQ(device.pass_bps(), 2 * kBytePerNs) << workers << " workers";

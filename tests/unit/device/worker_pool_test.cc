@@ -88,7 +88,7 @@ TEST(WorkerPool, TheOwnerRunsQueuedJobsInTheirOrder) {
   Copies copies(10);
   for (int i = 0; i < 8; ++i) copies.Start(pool);  // the capacity
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_TRUE(copies.Untouched(i)) << "nobody runs it before";
+    EXPECT_TRUE(copies.Untouched(i)) << "it has not started before";
     EXPECT_EQ(pool.Help().finished, i);
     EXPECT_TRUE(copies.Done(i));
   }
@@ -154,7 +154,7 @@ TEST(WorkerPool, OneWorkerTakesJobsInTheirOrder) {
   ASSERT_EQ(tokens.size(), 64u);
   for (size_t i = 0; i < tokens.size(); ++i) {
     EXPECT_EQ(tokens[i], i);
-    EXPECT_TRUE(copies.Done(i)) << "seen finished, but not what it wrote";
+    EXPECT_TRUE(copies.Done(i)) << "finished, but its writes are not visible";
   }
 }
 
@@ -243,7 +243,7 @@ TEST(WorkerPool, ThatEndsWhileJobsAreQueuedWaitsForThoseThatRun) {
       if (round % 3 == 2) pool.Help();
     }
     for (size_t i = 0; i < copies.size(); ++i) {
-      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i)) << "job " << i << " was left half done";
+      EXPECT_TRUE(copies.Done(i) || copies.Untouched(i)) << "job " << i << " is incomplete";
     }
   }
 }

@@ -130,7 +130,7 @@ TEST_F(BufferRegistryTest, AReleasedBufferCountsUntilItsHolderLetsGo) {
   const auto released = registry_->Release(BufferId(id));
   EXPECT_EQ(quota_.buffers(), 1u);
   hold->reset();
-  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still looks at the pointer";
+  EXPECT_EQ(quota_.buffers(), 0u) << "although a release still reads the pointer";
 }
 
 TEST_F(BufferRegistryTest, WhatIsRefusedTakesNothing) {

@@ -90,7 +90,7 @@ TEST_F(CapturedGroupsTest, KeysCountCollectivesInTheOrderOfTheirCapture) {
   Reach(0, 1);
   EXPECT_EQ(NextKey(), 1u);
   EXPECT_EQ(NextKey(1), 3u);
-  EXPECT_EQ(endpoint_->Captured(2), nullptr) << "behind the first of its group";
+  EXPECT_EQ(endpoint_->Captured(2), nullptr) << "after the first of its group";
   endpoint_->CompleteCaptured(1);
   EXPECT_FALSE(Done(0));
   EXPECT_NE(endpoint_->Captured(2), nullptr);
@@ -166,14 +166,14 @@ TEST_F(CapturedGroupsTest, WhenTheRankIsLetGoNoReplayRuns) {
 
 TEST_F(CapturedGroupsTest, AReleasedCaptureIsForgottenAndItsSlotsAreFreeAgain) {
   ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok());
-  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot is another capture's";
+  EXPECT_FALSE(Add(2, At(0, 1, Call(1))).ok()) << "the slot belongs to another capture";
   groups().Release(1);
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
   page().captured_ready[0].store(1);  // a stale value
   ASSERT_TRUE(Add(2, At(0, 1, Call(1))).ok());
   EXPECT_EQ(NextKey(), 0u);
   Reach(0, 1);
-  EXPECT_EQ(NextKey(), 2u) << "keys are not used twice";
+  EXPECT_EQ(NextKey(), 2u) << "keys are not reused";
 }
 
 TEST_F(CapturedGroupsTest, AReleaseDuringAReplayWaitsForItsEnd) {
@@ -214,7 +214,7 @@ TEST_F(CapturedGroupsTest, WhatTheRingWouldRefuseIsRefusedAtTheCapture) {
   record = Send(kRanks);
   EXPECT_THAT(refusal(record), HasSubstr("peer"));
   EXPECT_EQ(endpoint_->ReplayableGroups(), 0u);
-  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a refused group takes no number";
+  ASSERT_TRUE(Add(1, At(0, 1, Call(1))).ok()) << "a rejected group uses no number";
 }
 
 TEST_F(CapturedGroupsTest, CorruptGroupsAreRefused) {

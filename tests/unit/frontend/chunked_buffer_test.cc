@@ -102,7 +102,7 @@ TEST_F(ChunkedBufferTest, ChunksThatCannotBeAreRefusedByName) {
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   for (int i = 0; i < 2; ++i) pipe_ends[i].Reset(fds[i]);
   EXPECT_THAT(Refusal(MapFile(0, 4096, std::move(pipe_ends[0]))), HasSubstr("not a memory file"));
-  EXPECT_TRUE(Map(0).ok()) << "a refusal leaves nothing behind";
+  EXPECT_TRUE(Map(0).ok()) << "a rejected chunk leaves no state";
 }
 
 TEST_F(ChunkedBufferTest, OnlyChunkedBuffersHaveChunks) {
@@ -134,7 +134,7 @@ TEST_F(ChunkedBufferTest, AChunkStaysForWhoeverMayUseIt) {
   ASSERT_TRUE(gone.ok() && gone_too.ok() && first.ok() && second.ok());
   EXPECT_THAT(Refusal(Map(0)), HasSubstr("which operations still use"));
   second->reset();
-  EXPECT_FALSE(gone_too->expired()) << "the first holder may use this one too";
+  EXPECT_FALSE(gone_too->expired()) << "the first holder may use this chunk too";
   EXPECT_EQ(At(*first, kChunk), 5);
   first->reset();
   EXPECT_TRUE(gone->expired());
@@ -165,7 +165,7 @@ TEST_F(ChunkedBufferTest, ChunksCountAgainstTheTenantsLimit) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("buffers_per_tenant"));
   ASSERT_TRUE(registry_.Release(full).ok());
-  EXPECT_TRUE(Map(more * kChunk).ok()) << "what went is free for others";
+  EXPECT_TRUE(Map(more * kChunk).ok()) << "the unmapped range is free";
 }
 
 TEST_F(ChunkedBufferTest, ReservationsAreBounded) {

@@ -102,7 +102,7 @@ TEST_P(FloodTest, OfProcessesLeavesTheOthersTheirTurns) {
   world_.host(0).daemon().AddDoor(std::move(door));
   EXPECT_TRUE(blue.Greet());
   EXPECT_GT(flood.accepted(), 0u);
-  EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn has an end";
+  EXPECT_LT(flood.accepted(), FloodedDoor::kFlood) << "one turn is bounded";
 }
 
 INSTANTIATE_TEST_SUITE_P(AliveOrNot, FloodTest, testing::Bool());

@@ -71,7 +71,7 @@ TEST_F(RankEndpointGroupsTest, TheNextGroupWaitsForTheMessagesOfTheOneBefore) {
   EXPECT_EQ(Take(), nullptr);
   endpoint_->CompleteMessage(*first);
   ASSERT_NE(Front(), nullptr);
-  EXPECT_EQ(Take(), nullptr) << "the collective is another group, and not done";
+  EXPECT_EQ(Take(), nullptr) << "the collective is another group, and incomplete";
   endpoint_->Complete();
   EXPECT_NE(Take(), nullptr);
 }
@@ -86,9 +86,9 @@ TEST_F(RankEndpointGroupsTest, ACollectiveRunsBesideTheMessagesOfItsGroup) {
   const PostedMessage* first = Take();
   ASSERT_NE(first, nullptr);
   ASSERT_NE(Front(), nullptr);
-  EXPECT_EQ(Take(), nullptr) << "behind the collective";
+  EXPECT_EQ(Take(), nullptr) << "after the collective";
   endpoint_->Complete();
-  EXPECT_EQ(done(), 0u) << "the first message is open";
+  EXPECT_EQ(done(), 0u) << "the first message is incomplete";
   const PostedMessage* last = Take();
   ASSERT_NE(last, nullptr);
   endpoint_->CompleteMessage(*first);

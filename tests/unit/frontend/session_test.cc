@@ -55,7 +55,7 @@ TEST_F(SessionTest, AFloodOfBrokenSessionsDoesNotFillTheLog) {
             LimitedWarnings::kPerMinute);
   tenant_.SendBytes("garbage", 7);
   EXPECT_TRUE(Ended());
-  EXPECT_TRUE(Logged("(blue): ")) << "another tenant's are told";
+  EXPECT_TRUE(Logged("(blue): ")) << "another tenant's warnings are logged";
 }
 
 TEST_F(SessionTest, AShimThatSpeaksNewerVersionsTooIsServed) {

@@ -303,10 +303,10 @@ TEST_F(UnixDoorTest, ATenantThatKeepsTooManyOpenIsTurnedAway) {
   EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
               testing::HasSubstr("1024 descriptors that they sent"));
-  EXPECT_LE(OpenDescriptors(), before + 1) << "what it sent stays in its socket";
+  EXPECT_LE(OpenDescriptors(), before + 1) << "its message stays in its socket";
 
   ASSERT_EQ(send(inside.get(), "hello", 5, 0), 5);
-  EXPECT_TRUE(*Receive(*talks_on, &message)) << "who sends no descriptors is heard";
+  EXPECT_TRUE(*Receive(*talks_on, &message)) << "a process that sends no descriptors is served";
   SendDescriptors(inside.get(), read_end.get(), kOfAMessage);
   EXPECT_TRUE(absl::IsResourceExhausted(Receive(*talks_on, &message).status()));
   EXPECT_LE(OpenDescriptors(), before + 1);
@@ -349,7 +349,7 @@ TEST_F(UnixDoorTest, DescriptorsOfManyMessagesAreClosedInTheEnd) {
     write_end.Reset();
     channel.reset();
     char nothing = 0;
-    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer is gone";
+    EXPECT_EQ(read(read_end.get(), &nothing, 1), 0) << "the last writer has closed it";
   }
 }
 
@@ -436,7 +436,7 @@ TEST_F(UnixDoorTest, AProcessThatCameAndDiedDoesNotHideTheNextOne) {
   ASSERT_EQ(waitpid(process, nullptr, 0), process);
   const UniqueFd client = Connect(path_);
   reactor_->Wait(kPatienceNs);
-  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it is counted, and the turn goes on";
+  EXPECT_TRUE(absl::IsNotFound(door_->Accept().status())) << "it counts, and the turn continues";
   const auto channel = door_->Accept();
   ASSERT_TRUE(channel.ok());
   ASSERT_NE(*channel, nullptr);

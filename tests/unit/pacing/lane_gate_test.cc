@@ -28,7 +28,7 @@ class LaneGateTest : public testing::Test {
       sent += Turn(gate, 1 << 20);
       ++turns_;
       if (!gate.held()) continue;
-      EXPECT_GT(gate.NextDeadline(), clock_.Now()) << "it would spin";
+      EXPECT_GT(gate.NextDeadline(), clock_.Now()) << "the engine would spin";
       clock_.Set(std::min(gate.NextDeadline(), end));
     }
     return sent;
@@ -112,7 +112,7 @@ TEST_F(LaneGateTest, WithARateAndWindowsBothHold) {
   gate_.Set(kRate, {.period_ns = 10 * kNsPerMs, .origin_ns = 0, .open_ns = 5 * kNsPerMs}, 0);
   const auto sent = static_cast<double>(RunFor(gate_, kNsPerSec));
   EXPECT_LE(sent, 10e6 * 1.03);
-  EXPECT_GE(sent, 5e6) << "a window may use what was saved before it";
+  EXPECT_GE(sent, 5e6) << "a send window may use the savings from before";
 }
 
 TEST_F(LaneGateTest, AHigherClassOnTheNicGoesFirst) {

@@ -81,7 +81,7 @@ TEST(SharedBucket, WhoLeavesTheLineGivesItsPlaceToTheNext) {
   EXPECT_EQ(bucket.Allowance(&b, kStart), 0u);
   const MonotonicNs open = bucket.OpensAt(&a, kStart);
   EXPECT_GT(open, kStart);
-  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one comes first";
+  EXPECT_EQ(bucket.Allowance(&b, open), 0u) << "the other one is first";
   EXPECT_GT(bucket.OpensAt(&b, open), open);
   bucket.LeaveLine(&a);
   EXPECT_GT(bucket.Allowance(&b, open), 0u);

@@ -50,7 +50,7 @@ class ProbeRunTest : public testing::Test {
         if (const auto answer = network(*packet)) run.Hear(*answer);
       } else {
         const MonotonicNs next = run.Deadline(now_);
-        EXPECT_GT(next, now_) << "it would turn round and round";
+        EXPECT_GT(next, now_) << "it would loop without progress";
         now_ = next;
       }
     }

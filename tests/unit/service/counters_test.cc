@@ -64,7 +64,7 @@ TEST(Counters, WhatWasCountedStaysWithItsNameAndWhatIsHeldMoves) {
   counters.Rename([](const ProcessOrigin& origin) { return origin.called; });
   count(5);
   EXPECT_EQ(bytes("uid 0"), 108u);
-  EXPECT_EQ(bytes("team-a"), 30u) << "a sum never falls";
+  EXPECT_EQ(bytes("team-a"), 30u) << "a sum never decreases";
 }
 
 TEST(Counters, WhatIsGoneIsStillInTheSums) {

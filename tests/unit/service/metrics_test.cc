@@ -46,7 +46,7 @@ TEST(DaemonMetrics, SayWhatTenantsHaveDone) {
         "\nmccs_strategy_epoch_highest{tenant=\"team-a\"} 5\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
-  EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "it never called that";
+  EXPECT_THAT(text, Not(HasSubstr("broadcast"))) << "the tenant never called it";
 }
 
 TEST(DaemonMetrics, SayWhoRunsAndHowBusyTheEngineIs) {

@@ -36,7 +36,7 @@ absl::StatusOr<Topology> Paste(const std::string& hosts) {
 TEST(TopologyText, IsReadAsPartOfATopology) {
   const std::string text =
       TopologyText({.host = "node-17", .rack = "r7", .configured_gpus = 2}, TwoAndTwo());
-  EXPECT_FALSE(Paste(text).ok()) << "nobody has said which switch";
+  EXPECT_FALSE(Paste(text).ok()) << "the switch is a placeholder";
   const auto topology = Paste(absl::StrReplaceAll(text, {{"SWITCH", "leaf0"}}));
   ASSERT_TRUE(topology.ok()) << topology.status() << "\n" << text;
   const auto nic = topology->FindNic("node-17/eth0");

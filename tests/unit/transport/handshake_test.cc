@@ -236,10 +236,10 @@ TEST_F(HandshakeTest, ASecretIsLookedUpAgainOnlyWhenThereIsNewsOfItsCommunicator
   EXPECT_EQ(lookups_, 4);
   server_->LookAgain(CommId(41));
   Run(client.get(), kNsPerSec);
-  EXPECT_EQ(lookups_, 4) << "that was another one's";
+  EXPECT_EQ(lookups_, 4) << "that was for another communicator";
   server_->LookAgain(CommId(42));
   Run(client.get(), kNsPerSec);
-  EXPECT_EQ(lookups_, 5) << "but it is not known yet";
+  EXPECT_EQ(lookups_, 5) << "but it is still unknown";
   secrets_[CommId(42)] = kSecret;
   server_->LookAgain(CommId(42));
   Run(client.get(), kNsPerSec);
@@ -375,7 +375,7 @@ TEST_F(HandshakeTest, GarbageFromOneAddressDoesNotFillTheLog) {
   Say(*stray, "GET");
   Run(nullptr, kNsPerMs);
   EXPECT_THAT(log_.lines.back(), HasSubstr("first bytes are 'GET'"))
-      << "another address's are told";
+      << "another address's warnings are logged";
   EXPECT_EQ(log_.lines.size(), static_cast<size_t>(LimitedWarnings::kPerMinute) + 1);
 }
 

@@ -241,7 +241,7 @@ TEST_F(SocketNetworkTest, WhatWasWrittenBeforeTheEndIsReadBeforeTheEnd) {
     }
   }
   EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error sticks";
+  EXPECT_EQ(AwaitError(*far).code(), absl::StatusCode::kUnavailable) << "the error is final";
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_P(LyingReceiver, EndsTheSendLaneWithAnError) {
   EXPECT_LE(lane.acknowledged(), 2u);
   EXPECT_FALSE(lane.has_room());
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
-  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
   EXPECT_FALSE(lane.Post({&piece, 1}, SliceTag{}).ok());
 }
 
@@ -124,7 +124,7 @@ TEST_P(LyingSender, EndsTheReceiveLaneWithAnErrorAndTouchesNothing) {
               AllOf(HasSubstr("10.0.0.2:2"), HasSubstr(GetParam().error)));
   for (size_t i = bytes; i < memory.size(); ++i) ASSERT_EQ(memory[i], std::byte{0x5a}) << i;
   lane.Attach(std::make_unique<FakeConnection>(std::make_shared<FakeWire>()));
-  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection makes it no better";
+  EXPECT_TRUE(absl::IsDataLoss(lane.status())) << "another connection does not repair it";
 }
 
 std::string Slices(uint64_t count) {
