@@ -24,9 +24,9 @@ struct UniqueId {
   uint8_t looked_up;  // 1: `host` is the result of a name look-up, which may differ on other hosts
   uint64_t comm_id;
   uint8_t secret[kSecretBytes];
-  char host[64];  // numeric address of the rendezvous daemon, zero-terminated; between ranks also
-                  // the name in NCCL_COMM_ID: each process resolves it before it sends the id to
-                  // its daemon
+  char host[64];    // numeric address of the rendezvous daemon, zero-terminated; between ranks also
+                    // the name in NCCL_COMM_ID: each process resolves it before it sends the id to
+                    // its daemon
   uint8_t derived;  // 1: of a derived communicator, whose parent has all or some of its ranks; the
                     // rendezvous opens when its rank 0 joins
   uint8_t reserved1[23];

@@ -5,10 +5,12 @@
 //   progress ──► next turn at once
 //   none, by the time since the last progress and by the daemon's urgency: turns without a pause
 //   for kSpinNs, then
-//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end them)
-//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling up to
-//               kBackOffMaxNs
-//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call may follow), then sleep
+//     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end
+//               them)
+//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling
+//               up to kBackOffMaxNs
+//     kSleep:   turns with sched_yield for kLingerNs (a job's next small call may follow), then
+//               sleep
 // clang-format on
 //
 // Yielding begins early: the thread that the daemon waits for may need its core. If no thread is

@@ -30,19 +30,19 @@ struct MachineNic {
 
 struct MachineParts {
   std::vector<MachineGpu> gpus;  // by bus id, the order of CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID
-  gpus;                          // by bus id, the order of CUDA with CUDA_DEVICE_ORDER=PCI_BUS_ID
   std::vector<MachineNic> nics;  // in the order of DiscoverHost, without loopback
   bool tells_nearness = false;   // at least one near_gpus is known
+};
 
-  struct MachineOptions {
-    HostInventory inventory;     // the NICs to examine
-    HostInventory inventory;     // the NICs to examine
-    std::string sysfs = "/sys";  // where the parts of NICs are looked up
-    std::string hwloc_xml;       // file to read instead of the machine; empty: the machine
+struct MachineOptions {
+  HostInventory inventory;     // the NICs to examine
+  std::string sysfs = "/sys";  // where the parts of NICs are looked up
+  std::string hwloc_xml;       // file to read instead of the machine; empty: the machine
+};
 
-    // kUnavailable: hwloc cannot read the machine or the file.
-    // kUnavailable: hwloc cannot read the machine or the file.
+// kUnavailable: hwloc cannot read the machine or the file.
+absl::StatusOr<MachineParts> LookAtMachine(const MachineOptions& options);
 
-  }  // namespace mccs
+}  // namespace mccs
 
 #endif  // MCCS_SERVICE_MACHINE_PARTS_H_

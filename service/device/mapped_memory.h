@@ -27,8 +27,8 @@ inline constexpr size_t kGiveBackPieceBytes = 4 * kMiB;
 size_t PopulatePiece(std::span<std::byte> bytes);
 size_t GiveBackPiece(std::span<std::byte> bytes);
 
-// LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of a
-// file that no process has open, as long as the file is large.
+// LIFETIME: the destructor unmaps. That takes as long as pages are mapped; for the last mapping of
+// a file that no process has open, as long as the file is large.
 class MappedMemory final : public DeviceMemory {
  public:
   // Maps the first `bytes` bytes of the file, shared, read and write. `fd` may be closed

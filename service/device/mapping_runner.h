@@ -48,8 +48,8 @@ class MappingJob {
   MappingJob* next_ = nullptr;  // in a JobMailbox
 };
 
-// THREAD: the owning engine. Never blocks. Jobs of one process and lane run in order. The destructor
-// destroys unfinished jobs without Finish.
+// THREAD: the owning engine. Never blocks. Jobs of one process and lane run in order. The
+// destructor destroys unfinished jobs without Finish.
 class MappingRunner {
  public:
   enum class Lane { kMap, kUnmap };

@@ -15,6 +15,7 @@
 // Each collective has a key: its number among all collectives that this rank has captured. NCCL
 // requires that all ranks capture the same collectives, so the keys match (decided_order.h).
 //
+// OWNER: the RankEndpoint. THREAD: the owning engine only. Never blocks.
 #ifndef MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
 #define MCCS_SERVICE_FRONTEND_CAPTURED_GROUPS_H_
 

@@ -52,7 +52,8 @@ class ChunkedBuffer {
 
   // A chunk that is being mapped. It may outlive the buffer.
   class Coming;
-  // kInvalidArgument: outside the range, or overlaps a mapped chunk; then the caller keeps the offer.
+  // kInvalidArgument: outside the range, or overlaps a mapped chunk; the caller then keeps the
+  // offer.
   absl::StatusOr<std::shared_ptr<Coming>> Map(uint64_t offset, BufferExport&& offer, Shares shares);
   // Removes all chunks that overlap the span, except those being mapped. kResourceExhausted:
   // kMostWaiting is reached.

@@ -61,10 +61,10 @@ class ClientHandshake {
   ClientHandshake(std::unique_ptr<Connection> connection, const Preamble& preamble,
                   const Secret& secret, Random& random, MonotonicNs deadline);
 
-  // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server does not know
-  // the communicator), kPermissionDenied (the secrets differ, or rejected), kFailedPrecondition
-  // (another version or another protocol). ENSURES on a connection: the server has the secret. It
-  // may still close the connection.
+  // Errors: kUnavailable (connection broken), kDeadlineExceeded, kNotFound (the server does not
+  // know the communicator), kPermissionDenied (the secrets differ, or rejected),
+  // kFailedPrecondition (another version or another protocol). ENSURES on a connection: the server
+  // has the secret. It may still close the connection.
   absl::StatusOr<std::unique_ptr<Connection>> Poll(MonotonicNs now);
 
   MonotonicNs deadline() const { return deadline_; }
