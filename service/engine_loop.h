@@ -7,8 +7,8 @@
 //   for kSpinNs, then
 //     kSpin:    turns with sched_yield, after kYieldNs with sleeps of kRunningSleepNs (bytes end
 //               them)
-//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs, doubling
-//               up to kBackOffMaxNs
+//     kBackOff: turns with sched_yield, after kBackOffAfterNs with sleeps of kBackOffMinNs,
+//               doubling up to kBackOffMaxNs
 //     kSleep:   turns with sched_yield for kLingerNs (a job's next small call may follow), then
 //               sleep
 // clang-format on

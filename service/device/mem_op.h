@@ -30,8 +30,8 @@ enum class Finish : uint8_t {
 // destination once. One source is a copy. Floats of 16 and 8 bits are accumulated in float32 and
 // rounded once, to nearest even.
 //
-// REQUIRES: at least one source and one destination; `elements` elements at each address, aligned to
-// the element. A destination may be one of the sources exactly; otherwise no overlap.
+// REQUIRES: at least one source and one destination; `elements` elements at each address, aligned
+// to the element. A destination may be one of the sources exactly; otherwise no overlap.
 // `op` is kSum, kProd, kMin or kMax. NaN in kMin/kMax: the other operand wins, as in CUDA's fmin
 // and fmax.
 // LIFETIME: the spans and the memory they refer to, until Poll() returns the token.
