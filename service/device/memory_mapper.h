@@ -26,8 +26,8 @@ namespace mccs {
 // A mapping in progress. The last reference dropped before `ready` cancels it: what was mapped is
 // unmapped.
 struct PendingMapping {
-  // Done, and all unmappings that the process had requested before are done too: a program that
-  // frees and registers memory in turn needs room for two buffers, not more.
+  // Done, and so are all unmappings that the process had requested before: memory that a program
+  // freed earlier does not count any more when it registers other memory.
   bool ready() const { return done && before.expired(); }
   bool done = false;
   std::weak_ptr<void> before;
