@@ -4,6 +4,7 @@
 // (CommInit is answered when all ranks have joined). All messages have fixed size and no pointers:
 // both ends are on one machine. The daemon checks length, kind and all fields.
 //
+// clang-format off
 //   shim                          daemon
 //   Hello            ───────────►
 //                    ◄─────────── HelloReply        + fds: session region, doorbell eventfd
@@ -33,8 +34,7 @@
 //   CommRevoke       ───────────►
 //                    ◄─────────── Done              after the daemon's last access for operations
 //   CommSuspend      ───────────►                   the rank will post nothing for a while
-//                    ◄─────────── Done              releases the lanes' memory, if all ranks of
-//                    this
+//                    ◄─────────── Done              releases the lanes' memory, if all ranks of this
 //                                                   host are suspended and no operation runs
 //   CaptureWork      ───────────►                   a call that is captured into a CUDA graph
 //                    ◄─────────── Done              after the last one of its group
@@ -49,6 +49,7 @@
 //                    ◄─────────── Done              after all posted work and the last access
 //   Estimate         ───────────►                   how long a call would take; nothing is posted
 //                    ◄─────────── EstimateReply
+// clang-format on
 #ifndef MCCS_PROTO_SHIM_CONTROL_H_
 #define MCCS_PROTO_SHIM_CONTROL_H_
 

@@ -1,8 +1,7 @@
 // Threads that run large MemOps in parallel with the owning engine.
 //
 //   owner ── Start ──► jobs ──► worker ──► done ── Collect ──► owner
-//                       └─────────────── Help: the owner runs one itself, ──► owner
-//                                        a part with each call
+//                       └────── Help: the owner runs one itself, part by part ──► owner
 //
 // An idle worker spins for some microseconds and then sleeps. Waking it costs tens of microseconds,
 // so it is woken only if more jobs are queued than the owner runs itself. The owner must call Help
