@@ -68,7 +68,7 @@ class Fallback(unittest.TestCase):
     def test_a_value_that_means_nothing_is_said_and_taken_as_error(self):
         out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())))", MCCS_FALLBACK="yes")
         self.assertEqual(out, "2")
-        self.assertIn("MCCS_FALLBACK is 'yes': it must be error or nccl", err)
+        self.assertIn("invalid MCCS_FALLBACK 'yes': expected error or nccl", err)
 
     def test_without_a_daemon_every_call_goes_to_the_real_library(self):
         out, err = run("""
@@ -168,7 +168,7 @@ print(calls().count("GetUniqueId;"))
 
     def test_ids_from_the_environment_allow_no_fallback(self):
         _, err = run("nccl.ncclCommInitAll((ctypes.c_void_p * 1)(), 1, None)", NCCL_COMM_ID="127.0.0.1:9999")
-        self.assertIn("MCCS_FALLBACK=nccl cannot be with NCCL_COMM_ID", err)
+        self.assertIn("MCCS_FALLBACK=nccl cannot be combined with NCCL_COMM_ID", err)
 
 
 class RealLibrary(unittest.TestCase):
