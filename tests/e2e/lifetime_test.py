@@ -113,7 +113,7 @@ class Lifetime(unittest.TestCase):
         job, times = self.told_to_free(signal.SIGSTOP, NCCL_DEBUG="WARN")
         self.assertGreater(min(times), 1.5)
         self.assertLess(max(times), 10)
-        self.assertIn("is given back while the MCCS daemon still has it open", job.output)
+        self.assertIn("is freed while the MCCS daemon still maps it", job.output)
 
     def test_the_library_of_frees_alone_changes_nothing(self):
         if SANITIZED:

@@ -97,7 +97,7 @@ TEST_F(BadArguments, CountThatOverflows) {
 TEST_F(BadArguments, FreedAndUnknownMemory) {
   int on_the_stack[4] = {};
   EXPECT_EQ(AllReduce(on_the_stack, data_, 1), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   int* freed = Buffer<int>({1});
   fake_cuda::Free(freed);
   EXPECT_EQ(AllReduce(freed, data_, 1), ncclInvalidArgument);
@@ -107,7 +107,7 @@ TEST_F(BadArguments, ACaptureThatIsInvalidIsRefused) {
   fake_cuda::BeginCapture(nullptr);
   fake_cuda::InvalidateCapture(nullptr);
   EXPECT_EQ(AllReduce(data_, data_, 1), ncclUnhandledCudaError);
-  EXPECT_THAT(LastError(), HasSubstr("made invalid"));
+  EXPECT_THAT(LastError(), HasSubstr("invalidated"));
   fake_cuda::EndCapture(nullptr);
 }
 

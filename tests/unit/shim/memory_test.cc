@@ -104,7 +104,7 @@ TEST_F(MemAlloc, IsOneBufferOfTheDaemons) {
   EXPECT_EQ(Count(MessageKind::kReserveRange), 0);
   EXPECT_EQ(ncclAllReduce(memory, memory, kCount + 1, ncclInt, ncclSum, comms_[0], nullptr),
             ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("leaves its allocation"));
+  EXPECT_THAT(LastError(), HasSubstr("exceeds its allocation"));
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
   EXPECT_EQ(Count(MessageKind::kReleaseBuffer), 1);
   ExpectNothingLeft();

@@ -111,7 +111,7 @@ TEST_F(RegistrationTest, BadArgumentsAreNamed) {
             ncclInvalidArgument);
   int on_the_stack[4] = {};
   EXPECT_EQ(ncclCommRegister(comms_[0], on_the_stack, 16, &handle), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("no memory that CUDA knows"));
+  EXPECT_THAT(LastError(), HasSubstr("is not CUDA memory"));
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], on_the_stack, 16, &window, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowRegister(comms_[0], data_, 16, nullptr, 0), ncclInvalidArgument);
   EXPECT_EQ(handle, nullptr);

@@ -95,10 +95,10 @@ TEST_F(UserOperatorTest, AFactorOutsideItsAllocationIsRefused) {
   ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, memory + 1, ncclFloat, ncclScalarDevice, comms_[0]),
             ncclSuccess);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("leaves its allocation")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("exceeds its allocation")));
   fake_cuda::Free(memory);
   EXPECT_EQ(AllReduce(0, op), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("no memory that CUDA knows")));
+  EXPECT_THAT(LastError(), AllOf(HasSubstr("scalar"), HasSubstr("is not CUDA memory")));
 }
 
 TEST_F(UserOperatorTest, BelongsToOneCommunicatorAndOneType) {
