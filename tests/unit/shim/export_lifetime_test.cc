@@ -120,7 +120,7 @@ TEST_F(ExportLifetime, ADaemonThatReadsNothingHoldsNobodyUpForLong) {
     status = request.status();
   }
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("took no message for 1000 ms"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("read no message for 1000 ms"));
   EXPECT_TRUE((*client)->dead());
   EXPECT_LE(steady_clock::now() - start, seconds(10));
 }

@@ -113,7 +113,7 @@ assert nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(), 1) == 0
 print(calls())
 """)
         self.assertEqual(out, "CommInitRank 2 0 0 1;")
-        self.assertIn("the unique id was not made by MCCS", err)
+        self.assertIn("MCCS did not make the unique id", err)
 
     def test_an_id_of_ours_never_reaches_the_real_library(self):
         out, err = run("""
@@ -124,7 +124,7 @@ print(nccl.ncclCommInitRankConfig(ctypes.byref(comm), 2, made_by_us(), 1, None))
 print(calls())
 """)
         lines = out.splitlines()
-        self.assertTrue(lines[0].startswith("4 ncclCommInitRank: the unique id was made by MCCS"), out)
+        self.assertTrue(lines[0].startswith("4 ncclCommInitRank: MCCS made the unique id"), out)
         self.assertEqual(lines[1], lines[0])
         self.assertEqual(lines[2:], ["4", "GetUniqueId;"])
 
@@ -132,7 +132,7 @@ print(calls())
         out, err = run("print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, made_by_us(), 1), last_error(), calls())")
         self.assertRegex(out, r"^[1-5] .+")
         self.assertNotIn("CommInitRank", out.partition(" ")[2].rpartition(" ")[2])
-        self.assertIn("the unique id was made by MCCS", err)
+        self.assertIn("MCCS made the unique id", err)
 
     def test_what_the_real_library_lacks_is_answered_with_a_text(self):
         out, err = run("""
@@ -141,7 +141,7 @@ print(nccl.ncclCommSplit(None, 0, 0, None, None), last_error())
 print(nccl.ncclTeamRankToWorld())
 """)
         lines = out.splitlines()
-        self.assertEqual(lines[0], f"5 ncclCommSplit is not in {FAKE}, to which this process has fallen back")
+        self.assertEqual(lines[0], f"5 ncclCommSplit is not supported by {FAKE}, the library that this process has fallen back to")
         self.assertEqual(lines[1], "-1")
 
     def test_threads_that_decide_together_go_one_way(self):
@@ -158,7 +158,7 @@ print(calls().count("GetUniqueId;"))
         for path in ("/nonexistent/libnccl.so.2", OURS):
             out, err = run("print(nccl.ncclGetUniqueId(ctypes.byref(Id())), last_error())", MCCS_NCCL_PATH=path)
             self.assertTrue(out.startswith("2 no MCCS daemon at"), out)
-            self.assertIn("MCCS_NCCL_PATH may name the real library", err)
+            self.assertIn("set MCCS_NCCL_PATH to the real library", err)
             self.assertIn(path, err)
 
     def test_the_next_library_of_the_linkers_folders_is_found(self):
