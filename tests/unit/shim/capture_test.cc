@@ -150,7 +150,7 @@ TEST_F(CaptureTest, MoreGraphsThanSlotsAreRefusedWithAText) {
     graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
     ASSERT_EQ(result, i < wire::kCapturedSlots ? ncclSuccess : ncclSystemError);
   }
-  EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy graphs"));
+  EXPECT_THAT(LastError(comms_[0]), HasSubstr("destroy unused graphs"));
 }
 
 TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
@@ -158,7 +158,7 @@ TEST_F(CaptureTest, StreamsOfOneCommunicatorAreAllCapturedOrNone) {
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   ASSERT_EQ(AllReduce(0, streams_[0]), ncclSuccess);
   EXPECT_EQ(AllReduce(0, streams_[1]), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("captured by the same CUDA graph"));
+  EXPECT_THAT(LastError(), HasSubstr("one CUDA graph must capture all streams"));
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
   graphs_.push_back(fake_cuda::EndCapture(streams_[0]));
   EXPECT_TRUE(fake_cuda::NodesOf(graphs_[0]).empty());

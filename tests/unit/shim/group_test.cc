@@ -19,7 +19,7 @@ TEST_F(Groups, BlockingAndNonBlockingInitsDoNotMix) {
   EXPECT_EQ(ncclCommInitRank(&waited_for, 1, ids[0], 0), ncclSuccess);
   EXPECT_EQ(ncclCommInitRankConfig(&other, 1, ids[1], 0, &config), ncclInvalidArgument);
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
-  EXPECT_THAT(LastError(), HasSubstr("put them into two"));
+  EXPECT_THAT(LastError(), HasSubstr("blocking and non-blocking"));
   EXPECT_EQ(waited_for, nullptr);
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);

@@ -55,7 +55,7 @@ TEST_F(SimulateEnd, EndsTheGroupWhateverItIsGiven) {
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidArgument);
   EXPECT_THAT(LastError(), HasSubstr("NCCL_SIM_INFO_INITIALIZER"));
   EXPECT_EQ(ncclGroupSimulateEnd(&info_), ncclInvalidUsage);
-  EXPECT_THAT(LastError(), HasSubstr("no ncclGroupStart"));
+  EXPECT_THAT(LastError(), HasSubstr("without ncclGroupStart"));
 }
 
 TEST_F(SimulateEnd, ErrorsOfTheGroupAndOfTheDaemonAreTold) {
