@@ -1,5 +1,4 @@
-// The …Config variants of the collectives: which options reach the record, which values are
-// refused.
+// The …Config variants of the collectives: the options in the record, and rejected values.
 #include "shim/coll_config.h"
 
 #include <climits>
@@ -8,7 +7,7 @@
 #include "shim/include/mccs/nccl_options.h"
 #include "tests/unit/shim/shim_fixture.h"
 
-// What a program of NCCL 2.32 finds in its header.
+// Declarations of NCCL 2.32's header.
 extern "C" {
 ncclResult_t ncclAllReduceConfig(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
                                  ncclComm_t, cudaStream_t, const mccs::shim::CollConfig*);

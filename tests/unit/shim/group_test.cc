@@ -1,4 +1,4 @@
-// What may stand together in one group.
+// Which calls one group can combine.
 #include "tests/unit/shim/shim_fixture.h"
 
 namespace mccs {
@@ -25,7 +25,7 @@ TEST_F(Groups, BlockingAndNonBlockingInitsDoNotMix) {
   EXPECT_EQ(daemon_.CountOf(wire::MessageKind::kCommInit), 0);
 }
 
-// Work of both kinds goes together: it waits for nobody.
+// A group can contain work of both kinds, because submission waits for nobody.
 TEST_F(Groups, WorkOnBlockingAndNonBlockingCommunicatorsMixes) {
   MakeRanks(1);
   ncclUniqueId id;

@@ -1,5 +1,5 @@
-// Reduction operators that a program makes: whose they are, how long they live, which factor a call
-// carries.
+// User-defined reduction operators: their communicator, their lifetime, and the factor of each
+// call.
 #include <cstring>
 #include <set>
 
@@ -23,7 +23,7 @@ class UserOperatorTest : public ShimTest {
     EXPECT_EQ(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comms_[r]),
               ncclSuccess)
         << LastError();
-    factor = -1;  // was read
+    factor = -1;  // already read
     return op;
   }
   ncclResult_t AllReduce(int r, ncclRedOp_t op, ncclDataType_t type = ncclFloat) {

@@ -1,4 +1,4 @@
-// Where variables come from, what is said about them, and where it is said.
+// The sources of variables, the log lines about them, and the destination of the log.
 #include "shim/variables.h"
 
 #include "shim/hints.h"
@@ -57,7 +57,7 @@ TEST(VariableTable, EachIsFoundByItsOwnEntryElseByItsFamily) {
   EXPECT_EQ(FindVariable(""), nullptr);
 }
 
-// nccl-semantics.md, section 4.
+// The reference is section 4 of nccl-semantics.md.
 TEST(VariableTable, TreatsEveryVariableOfTheReferenceAsItSays) {
   const auto expect = [](Treatment treatment, std::initializer_list<const char*> names) {
     for (const char* name : names) {
