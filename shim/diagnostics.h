@@ -32,7 +32,7 @@ void ReloadVerbosity();
 // Whether lines of this level, and for INFO of this subsystem, are enabled. Costs two loads.
 bool Shows(Verbosity level, Subsystem subsystem = Subsystem::kInit);
 
-// Say logs if the level is enabled; SayOn logs always, on the caller's stream.
+// Write a line: Say if the level is enabled, SayOn in any case and on the caller's stream.
 void Say(Verbosity level, std::string_view text, Subsystem subsystem = Subsystem::kInit);
 void SayOn(std::FILE* stream, Verbosity level, std::string_view text);
 

@@ -8,10 +8,10 @@
 // it has seen each communicator once without such calls.
 //
 //   resting ──half a lease──► asking: has each posted the calls it looked up? ──yes──► ending
-//      ▲                        └──kMostQuestions: the next round tries again──┐          │
+//      ▲                        └──limit exceeded: the next round tries again──┐          │
 //      └───────────────────────────────────────────────────────────────────────┴──────────┘
 //
-// Posted calls need no care here: the daemon serves records before it releases their buffers.
+// Calls in the ring need no care here: the daemon serves records before it releases their buffers.
 #ifndef MCCS_SHIM_EXPORT_LEASES_H_
 #define MCCS_SHIM_EXPORT_LEASES_H_
 

@@ -3,7 +3,7 @@
 // one line.
 //
 //              MCCS_FALLBACK=error                  GetUniqueId, … : the daemon answers
-//   (unasked) ──────────────────────────► kOwn ◄──────────────────────────────────┐
+//   (initial) ──────────────────────────► kOwn ◄──────────────────────────────────┐
 //       │                                   ▲  init with an id that MCCS made      │
 //       │ MCCS_FALLBACK=nccl                └──────────────────────────── kUndecided
 //       └──────────────────────────────────────────────────────────────────► │

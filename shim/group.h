@@ -1,8 +1,8 @@
 // ncclGroupStart … ncclGroupEnd: a thread's queued calls.
 //
 // State is per thread and nests. The outermost end first runs all inits together, then submits the
-// work of all communicators together, then runs the communicators' destruction. A call outside a
-// group is a group of one call. The first error is kept: with it, the outermost end drops
+// work of all communicators together, then runs the communicators' destruction. A call without
+// an open group is a group of one call. The first error is kept: with it, the outermost end drops
 // everything queued and returns the error. It aborts communicators that were to be destroyed,
 // because their handles are invalid, so nobody else could end them.
 #ifndef MCCS_SHIM_GROUP_H_

@@ -1,7 +1,7 @@
 // Device memory of the tenant that the daemon can map, lent to communicators for staging.
 //
-//   Take ──► lent to a communicator ──Give──► resting ──Take, when idle──► lent again
-//                                               └──Trim, when idle──► freed
+//   Take ──► lent to a communicator ──returned──► in the pool ──Take, when idle──► lent again
+//                                                     └──Trim, when idle──► freed
 //
 // A block is idle when the last copy out of it has completed, as an event after that copy shows, so
 // nobody waits. Freeing memory waits for all work of the GPU, as CUDA's free does. So blocks are

@@ -227,7 +227,7 @@ absl::StatusOr<VirtualRanges::Chunk*> VirtualRanges::Add(Window& window, const A
   return &(window.chunks[chunk.base] = fresh);
 }
 
-// Removes the leaving chunks that the daemon has released.
+// Removes the entries of chunks that the daemon has released.
 void VirtualRanges::DropLeft(Window& window) {
   std::erase_if(window.leaving, [&](const Leaving& leaving) {
     return client_.dead() || client_.Poll(leaving.request).has_value();

@@ -1,13 +1,14 @@
 // Exports of the tenant's virtual memory (cuMemMap): address ranges in which allocations are mapped
 // and unmapped, such as PyTorch's expandable segments.
 //
-// A window is a range of this process's addresses for which the daemon reserves a range of the same
-// size. A chunk (one mapping of ours) in the window is mapped at the same offset in the daemon's
-// range, so a buffer over several chunks is contiguous there too. Addresses cost nothing: a window
-// is centred at its first use, and large enough for a segment to grow. Mapped chunks stay mapped
-// when a segment grows. An empty window ends with the leases, or when another begins.
+// For a range of this process's addresses the daemon reserves a range of the same size. A chunk
+// (one mapping of ours) is mapped at the same offset in the daemon's range, so a buffer over
+// several chunks is contiguous there too. Addresses cost nothing: a reserved range is centred at
+// its first use, and large enough for a segment to grow. Mapped chunks stay mapped when a segment
+// grows. A reserved range without chunks is released when leases end, or when another one is
+// reserved.
 //
-//        window.start                                                    + window.bytes
+//        range.base                                                      + range.bytes
 //   ours      |......[chunk][chunk][chunk]..........[chunk]..................|
 //   daemon's  |......[chunk][chunk][chunk]..........[chunk]..................|
 //
@@ -112,7 +113,8 @@ class VirtualRanges {
   bool IsFree(Window& window, const AddressRange& range);
   absl::Status Collect(Window& window, Found& found);
 
-  // With null `requests`, stores them in the window. False if `most` requests were not enough.
+  // With null `requests`, stores them in the reserved range. False if `most` requests were not
+  // enough.
   bool TakeOut(Window& window, const AddressRange& range, Chooser chosen,
                std::vector<Leaving>* requests, size_t most = SIZE_MAX);
   void ForgetUnmapped();
