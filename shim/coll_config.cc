@@ -85,8 +85,7 @@ absl::StatusOr<CallOptions> Read(const CollConfig& config) {
   if (config.launch_event != nullptr) {
     return absl::UnimplementedError(
         "ncclCollConfig_t.launchCompletionEvent is not supported by MCCS, which launches no "
-        "kernel; "
-        "record an event on the stream");
+        "kernel; record an event on the stream");
   }
   return ReadExtensions(config.extensions);
 }

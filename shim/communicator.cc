@@ -23,8 +23,7 @@ constexpr char kRevokedText[] =
 
 constexpr char kShrunkText[] =
     "ncclCommShrink with NCCL_SHRINK_ABORT ended the communicator's work: only split, shrink, "
-    "grow, "
-    "destroy and abort are allowed";
+    "grow, destroy and abort are allowed";
 
 }  // namespace
 

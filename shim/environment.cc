@@ -75,9 +75,8 @@ absl::StatusOr<WaitsBy> StreamsWaitBy() {
   if (const auto text = ValueOf("MCCS_STREAM_WAIT")) {
     if (text == "memop") return WaitsBy::kMemoryOperation;
     if (text == "kernel") return WaitsBy::kKernel;
-    return absl::InvalidArgumentError(absl::StrCat("invalid MCCS_STREAM_WAIT '", *text,
-                                                   "': expected memop or kernel; or leave it "
-                                                   "unset"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "invalid MCCS_STREAM_WAIT '", *text, "': expected memop or kernel; or leave it unset"));
   }
   return WaitsBy::kKernel;
 }

@@ -105,9 +105,8 @@ void Group::InitJob::Drop() {
 absl::Status Group::AddBirth(Birth birth) {
   if (!inits_.empty() && inits_.front().blocking != birth.blocking) {
     return absl::InvalidArgumentError(
-        "a group cannot create blocking and non-blocking communicators (ncclConfig_t.blocking): "
-        "use "
-        "two groups");
+        "a group cannot create both blocking and non-blocking communicators "
+        "(ncclConfig_t.blocking): use two groups");
   }
   HandleTable& handles = Process::Get().handles();
   const ncclComm_t handle = handles.Insert(std::move(birth.comm));

@@ -56,9 +56,8 @@ absl::StatusOr<std::unique_ptr<StagingBlock>> StagingPool::Allocate(const Device
         driver_, error,
         absl::StrCat(
             "cannot allocate ", FormatBytes(block->bytes), " on CUDA device ", device.ordinal,
-            " to stage buffers that the MCCS daemon cannot map; use memory of cudaMalloc or "
-            "ncclMemAlloc, which needs no staging, leave more memory free, or use smaller "
-            "messages"));
+            " to stage buffers that the MCCS daemon cannot map (memory of cudaMalloc or "
+            "ncclMemAlloc needs no staging; otherwise free GPU memory or use smaller messages)"));
   }
   if (Shows(Verbosity::kInfo, Subsystem::kAlloc)) {
     Say(Verbosity::kInfo,

@@ -10,10 +10,10 @@ namespace mccs::shim {
 namespace {
 
 absl::Status NoKernel(const absl::Status& why) {
-  return absl::UnknownError(absl::StrCat(
-      why.message(),
-      ": streams cannot wait by a kernel; set MCCS_STREAM_WAIT=memop to wait without one, which "
-      "blocks a hardware queue and suits programs with few streams"));
+  return absl::UnknownError(
+      absl::StrCat("streams cannot wait by a kernel: ", why.message(),
+                   "; set MCCS_STREAM_WAIT=memop to wait without one, which blocks a hardware "
+                   "queue and suits programs with few streams"));
 }
 
 }  // namespace

@@ -65,9 +65,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
 
   CLI::App app(
       "Times NCCL collectives and checks every element of their results.\n"
-      "One process per GPU (torchrun's RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), "
-      "several\n"
-      "GPUs per process (-g), or both. Exits with status 1 if any result is wrong.",
+      "One process per GPU (torchrun's RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT),"
+      "\nseveral GPUs per process (-g), or both. Exits with status 1 if any result is wrong.",
       "collective_perf");
   CLI::AsSizeValue size(/*kb_is_1000=*/false);
   app.add_option(
