@@ -12,7 +12,7 @@ namespace {
 // CUDA's thread calls it when the last graph reference to the lease ends.
 void CUDA_CB DropLease(void* lease) { delete static_cast<std::shared_ptr<CaptureLease>*>(lease); }
 
-// Gives the graph a reference of its own.
+// Transfers one reference to the graph.
 absl::Status HandToGraph(const DriverApi& driver, CUgraph graph,
                          const std::shared_ptr<CaptureLease>& lease) {
   auto held = std::make_unique<std::shared_ptr<CaptureLease>>(lease);

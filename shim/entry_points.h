@@ -1,7 +1,7 @@
 // The library's exported names: one jump for each NCCL function, through a table.
 //
-//   ncclX, pncclX:  jmp *target[X]         target[X]: at first, "ask ChooseTarget, then go there";
-//                                          later our own function or the real library's
+//   ncclX, pncclX:  jmp *target[X]         target[X]: at first, "ask ChooseTarget, then jump";
+//                                          later our function or the real library's
 //
 // A jump is independent of the signature, so calls of any function can be redirected, also those of
 // newer headers. The first call of each function asks for its target. Arguments pass through

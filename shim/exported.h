@@ -4,7 +4,6 @@
 // that a profiler may replace it) and pncclX (strong) are an entry point (entry_points.h). It jumps
 // to our function or, if the process has fallen back, to the real library's. So our own pncclX is
 // compiled under another name, mccs_own_X.
-// real library; so our own pncclX goes by another name, mccs_own_X.
 #ifndef MCCS_SHIM_EXPORTED_H_
 #define MCCS_SHIM_EXPORTED_H_
 
