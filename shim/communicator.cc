@@ -67,7 +67,7 @@ void Communicator::TrimStaging() {
   if (!session_->client->BlocksStreams()) session_->staging.Trim();
 }
 
-// ---- Joining ---------------------------------------------------------------------------------
+// ---- Join ------------------------------------------------------------------------------------
 
 absl::Status Communicator::Join() {
   std::lock_guard lock(control_mutex_);
@@ -173,7 +173,7 @@ void Communicator::AbortChildren() {
   for (Communicator* child : joining_children_) child->Abort();
 }
 
-// ---- Leaving ---------------------------------------------------------------------------------
+// ---- Finalize and abort ----------------------------------------------------------------------
 
 absl::Status Communicator::BeginFinalize() {
   Progress();
