@@ -1,4 +1,5 @@
-// The extension's one entry, which the emulation calls when it finds PyTorch in its process.
+// The extension's one entry point. The emulated runtime calls it when it finds PyTorch in its
+// process.
 #include <cstdio>
 #include <exception>
 

@@ -319,7 +319,7 @@ class Mistakes(unittest.TestCase):
             ran = subprocess.run([sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"],
                                  capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": ":".join(copies)})
         self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("Run scripts/setup_pytorch, then scripts/build", ran.stderr)
+        self.assertIn("run scripts/setup_pytorch, then scripts/build", ran.stderr)
 
 
 class Streams(unittest.TestCase):
