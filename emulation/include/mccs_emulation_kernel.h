@@ -49,7 +49,7 @@ typedef struct MccsEmulatedKernel {
   uint32_t waited; /* not 0: the launch blocks until it and all earlier work of its stream ran */
 } MccsEmulatedKernel;
 
-/* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid for ever. */
+/* The entry point of a shared object in MCCS_EMULATION_KERNELS. The table stays valid forever. */
 typedef const MccsEmulatedKernel* (*MccsEmulatedKernelsFunction)(size_t* count);
 #define MCCS_EMULATED_KERNELS_ENTRY "mccsEmulatedKernels"
 

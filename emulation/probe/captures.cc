@@ -79,7 +79,7 @@ Outcome InfoIsTold() {
   size_t count = 0;
   PROBE_CALL(cudaStreamGetCaptureInfo(stream, &status, &id, &graph, &last, nullptr, &count));
   PROBE_HOLDS(status == cudaStreamCaptureStatusActive && id != 0 && graph != nullptr,
-              "the capture's state is not told");
+              "cudaStreamGetCaptureInfo did not return the capture's state");
   PROBE_HOLDS(count == 1 && last != nullptr,
               "cudaStreamGetCaptureInfo did not return the last node");
   cudaGraphNode_t added = nullptr;

@@ -1,5 +1,5 @@
-// What every Transport over streams owes its users when connections break and peers misbehave.
-// Included behind transport_contract.h by the same programs.
+// The contract of stream transports when connections break and peers misbehave. The programs
+// include it after transport_contract.h.
 #ifndef MCCS_TESTS_CONTRACT_TRANSPORT_FAILURE_CONTRACT_H_
 #define MCCS_TESTS_CONTRACT_TRANSPORT_FAILURE_CONTRACT_H_
 
@@ -7,7 +7,7 @@
 
 namespace mccs {
 
-// Connections die after any number of bytes, at either end; nothing is lost, doubled or torn.
+// Connections break after any number of bytes, at either end; no slice is lost, duplicated or torn.
 TEST_P(TransportContract, ALaneGoesOnWhereItWasOverAnotherConnection) {
   constexpr SliceNumber kSlices = 40;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -71,7 +71,7 @@ TEST_P(TransportContract, APeerThatGoesAwayStallsTheLaneWithItsName) {
   EXPECT_NE(recv_->status().message().find(name), absl::string_view::npos) << recv_->status();
 }
 
-// One end of a lane against a test that writes what it likes.
+// One end of a lane, controlled by the test, which may send arbitrary bytes.
 class MisbehavingPeer {
  public:
   MisbehavingPeer(TransportWorld& world, std::unique_ptr<Connection> connection)
@@ -94,7 +94,7 @@ class MisbehavingPeer {
   std::unique_ptr<Connection> connection_;
 };
 
-// What a peer may say wrongly to a receiver of 2 slots of 100 bytes, and what we say then.
+// Invalid input for a receiver of 2 slots of 100 bytes, and the expected error.
 struct Lie {
   std::vector<wire::SliceHeader> headers;  // each followed by its payload
   std::string told;
@@ -134,7 +134,7 @@ TEST_P(TransportContract, AReceiverFailsForGoodWhenThePeerBreaksTheProtocol) {
     EXPECT_NE(recv_->status().message().find(lie.told), absl::string_view::npos) << recv_->status();
     EXPECT_NE(recv_->status().message().find(name), absl::string_view::npos) << recv_->status();
     ExpectGuardsUntouched();
-    Attach();  // a failed lane takes no other connection
+    Attach();  // a failed lane accepts no other connection
     EXPECT_EQ(recv_->status().code(), absl::StatusCode::kDataLoss);
     EXPECT_FALSE(recv_->Poll());
   }
@@ -179,7 +179,7 @@ TEST_P(TransportContract, ASenderFailsForGoodWhenThePeerBreaksTheProtocol) {
     bool first = true;
     for (const AckFrame& frame : frames) {
       peer.Say(&frame, sizeof(frame));
-      // The slice goes out behind the resume frame, so that one slice can be acknowledged.
+      // The slice is sent after the resume frame, so that it can be acknowledged.
       for (int i = 0; i < (first ? 2000 : 0); ++i) {
         send_->Poll();
         world_->Advance();
