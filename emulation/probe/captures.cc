@@ -91,7 +91,7 @@ Outcome InfoIsTold() {
   PROBE_HOLDS(count == 1, "the new node is not the only last node");
   cudaGraphNode_t before = nullptr;
   PROBE_CALL(cudaGraphNodeGetDependencies(last[0], &before, nullptr, &count));
-  PROBE_HOLDS(count == 1 && before == added, "a node that was set is not the next one's");
+  PROBE_HOLDS(count == 1 && before == added, "a new node does not depend on the node that was set");
   cudaGraph_t ended = nullptr;
   PROBE_PASSES(EndsWithNodes(stream, 3, &ended));
   PROBE_HOLDS(ended == graph, "the capture returned another graph");

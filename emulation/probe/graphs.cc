@@ -177,7 +177,7 @@ Outcome ExternalEvents() {
   PROBE_PASSES(Instantiate(stream, &exec));
   PROBE_CALL(cudaGraphLaunch(exec, stream));
   PROBE_CALL(cudaStreamWaitEvent(other, event, 0));
-  PROBE_HOLDS(StaysBusy(other), "an event of a launch came before the launch's work");
+  PROBE_HOLDS(StaysBusy(other), "an event of a launch was reached before the launch's work");
   StoreWord(words, 1);
   PROBE_HOLDS(Finishes(other), "the event of a launch was not recorded");
   return Pass();

@@ -53,9 +53,10 @@ Outcome PointerAttributes() {
   PROBE_PINNED_MEMORY(host, 4096);
   PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(device) + 100));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeDevice && attributes.device == 0,
-              "device memory is not said to be the device's");
+              "device memory is not reported as device memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, host));
-  PROBE_HOLDS(attributes.type == cudaMemoryTypeHost, "pinned memory is not said to be the host's");
+  PROBE_HOLDS(attributes.type == cudaMemoryTypeHost,
+              "pinned memory is not reported as host memory");
   PROBE_CALL(cudaPointerGetAttributes(&attributes, &on_stack));
   PROBE_HOLDS(attributes.type == cudaMemoryTypeUnregistered,
               "CUDA reports the stack as registered memory");

@@ -169,7 +169,7 @@ Outcome PinnedMemory() {
     void* device = nullptr;
     PROBE_CALL(cudaPointerGetAttributes(&attributes, static_cast<char*>(memory) + 8));
     PROBE_HOLDS(attributes.type == cudaMemoryTypeHost && attributes.devicePointer != nullptr,
-                "pinned memory is not said to be the host's");
+                "pinned memory is not reported as host memory");
     PROBE_CALL(cudaHostGetDevicePointer(&device, memory, 0));
     cudaIpcMemHandle_t handle;
     PROBE_HOLDS(cudaIpcGetMemHandle(&handle, device) != cudaSuccess,
@@ -177,7 +177,7 @@ Outcome PinnedMemory() {
     static_cast<void>(cudaGetLastError());
   }
   PROBE_CALL(cudaHostUnregister(registered));
-  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "the program's own memory was freed");
+  PROBE_HOLDS(cudaFreeHost(registered) != cudaSuccess, "cudaFreeHost accepted registered memory");
   static_cast<void>(cudaGetLastError());
   PROBE_CALL(cudaFreeHost(pinned));
   return Pass();

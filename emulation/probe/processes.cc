@@ -47,7 +47,7 @@ Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
     PROBE_CALL(cuStreamWaitValue64(stream, Pointer(&page[theirs].value), i, kGeq));
   }
   PROBE_CALL(cudaStreamSynchronize(stream));
-  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other's last word is missing");
+  PROBE_HOLDS(page[theirs].value.load() == rounds, "the other stream's last word is missing");
   return Pass();
 }
 
@@ -146,7 +146,7 @@ Outcome UseExport(const Export& exported) {
   PROBE_CALL(cudaIpcOpenMemHandle(&base, exported.handle, cudaIpcMemLazyEnablePeerAccess));
   char* buffer = static_cast<char*>(base) + exported.offset;
   PROBE_CALL(cudaMemcpy(&seen, buffer + 4095, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not seen");
+  PROBE_HOLDS(seen == 0x11, "the other process's bytes are not visible");
   PROBE_CALL(cudaIpcOpenMemHandle(&again, exported.handle, cudaIpcMemLazyEnablePeerAccess));
   PROBE_HOLDS(again == base, "a handle opened twice has two addresses");
   PROBE_CALL(cudaIpcCloseMemHandle(again));
@@ -170,7 +170,7 @@ Outcome ExportBaseAndOffset() {
   PROBE_PASSES(peer.Join());
   unsigned char seen = 0;
   PROBE_CALL(cudaMemcpy(&seen, buffer, 1, cudaMemcpyDeviceToHost));
-  PROBE_HOLDS(seen == 0x22, "the other process's writing is not seen");
+  PROBE_HOLDS(seen == 0x22, "the other process's write is not visible");
   return Pass();
 }
 

@@ -127,7 +127,7 @@ Outcome WhatPointersSay() {
   unsigned long long after = 0;
   CUmemorytype type{};
   PROBE_CALL(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, range + 5));
-  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not said to be the device's");
+  PROBE_HOLDS(type == CU_MEMORYTYPE_DEVICE, "mapped memory is not reported as device memory");
   PROBE_CALL(
       cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, range));
   PROBE_HOLDS(capable == 0, "mapped memory can be exported by a legacy handle");

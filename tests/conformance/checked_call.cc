@@ -88,7 +88,7 @@ bool CallBuffers::VerifyBytes(const DeviceBuffer& buffer, const std::vector<std:
   for (size_t i = 0; test_->ok() && i < now.size(); ++i) {
     if (now[i] == before[i]) continue;
     test_->Fail("expected " + Title() + " to leave byte " + std::to_string(i) + " of the " + which +
-                    " buffer's allocation alone",
+                    " buffer's allocation unchanged",
                 where);
   }
   return test_->ok();

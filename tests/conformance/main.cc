@@ -104,7 +104,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (tests.empty()) {
-    std::fprintf(stderr, "conformance: no test's name contains what the filters ask for\n");
+    std::fprintf(stderr, "conformance: no test matches the filters; see conformance --list\n");
     return 1;
   }
   JobPlace place = ReadJobPlace();

@@ -357,7 +357,7 @@ void FromMemoryOfAPool(Test& t) {
   from.Fill(70 + t.rank());
   NCCL_OK(t, s.calls.Put(from.data(), kCount, s.next, s.window.handle(), s.window.into_at()));
   NCCL_OK(t, s.calls.Wait(s.previous));
-  s.window.into.Expect(70 + s.previous, "what was put from the pool's memory");
+  s.window.into.Expect(70 + s.previous, "the data that was put from the pool's memory");
   CUDA_OK(t, cudaFreeAsync(memory, s.stream));
   s.window.Close();
 }

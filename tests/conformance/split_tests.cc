@@ -56,7 +56,7 @@ void KeysOrderTheRanks(Test& t) {
   buffers.send.Fill(t.rank());
   NCCL_OK(t, ncclBroadcast(buffers.send.data(), buffers.receive.data(), kCount, ncclInt32, 0, child,
                            stream));
-  buffers.receive.Expect(t.size() - 1, "what the child's rank 0 sent");
+  buffers.receive.Expect(t.size() - 1, "the data that the child's rank 0 sent");
   t.Destroy(child);
 }
 
