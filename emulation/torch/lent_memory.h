@@ -28,8 +28,8 @@ class LentMemory {
   const bool before_;
 };
 
-// Moves the memory out of a host storage and labels it as `device`'s. Copies memory that was not
-// lent, or that has more than `holders` references.
+// Moves the memory out of a host storage and labels it as `device`'s. Copies memory that did not
+// come from CUDA's allocator, or that has more than `holders` references.
 // ENSURES: if the memory was not copied, `storage` is empty.
 // REQUIRES: `device` is the current one.
 c10::DataPtr TakeForDevice(const c10::Storage& storage, c10::Device device, size_t holders);
