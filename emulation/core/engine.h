@@ -6,7 +6,7 @@
 // (events, the legacy default stream's rule). A kernel that watches a word (WaitWord::beside)
 // leaves its queue when it starts. The work behind it runs, except later work of its own stream.
 //
-// Who runs the work:
+// Threads that run work:
 //   enqueuing thread   runs work that takes no time and is ready (writing a word, a record, a
 //                      satisfied wait), as a GPU does within microseconds
 //   waiting thread     runs everything that it waits for, except work that shares a queue with a

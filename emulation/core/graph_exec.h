@@ -40,7 +40,7 @@ class GraphExec {
   std::optional<bool> IsEnabled(uint64_t node) const;
 
   uint64_t flags() const { return flags_; }
-  // Where the last launch ends; empty before the first launch.
+  // The point at which the last launch ends; empty before the first launch.
   const std::optional<Point>& last_end() const { return last_end_; }
   // The graph that this was made from, for captured launches and for references.
   const std::shared_ptr<Graph>& source() const { return source_; }

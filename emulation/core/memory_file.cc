@@ -69,7 +69,8 @@ bool MapMemoryFile(int file, uintptr_t address, size_t bytes) {
   return true;
 }
 
-// Opens the file anew: a lock belongs to an open file description, which copies and mappings share.
+// Opens the file again: a lock belongs to an open file description, which copies and mappings
+// share.
 UniqueFd ExportMemoryFile(int file) {
   const std::string path = "/proc/self/fd/" + std::to_string(file);
   UniqueFd exported(open(path.c_str(), O_RDWR | O_CLOEXEC));

@@ -1,4 +1,4 @@
-// What CUDA knows about a pointer.
+// Attributes of pointers.
 
 #include "emulation/driver/entry.h"
 

@@ -27,8 +27,8 @@ namespace mccs::emulation {
 struct NvmlLibrary {
   std::mutex mutex;
   int users = 0;
-  // What the first nvmlInit read from the environment. Kept until the process ends, so that a
-  // handle stays valid across shutdown and initialization.
+  // The configuration that the first nvmlInit read from the environment. Kept until the process
+  // ends, so that a handle stays valid across shutdown and initialization.
   std::vector<GpuIdentity> gpus;
   uint64_t memory_bytes = 0;
 };

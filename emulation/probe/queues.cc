@@ -92,7 +92,7 @@ Outcome TwoWaits() {
   return Pass();
 }
 
-// What the shim does at the end of a group: first all "ready" writes of all streams, then all
+// The shim's order at the end of a group: first all "ready" writes of all streams, then all
 // waits. In any other order, two ranks of one process on streams that share a queue would block
 // each other.
 Outcome ReadiesBeforeWaits() {

@@ -16,7 +16,7 @@ struct Variable {
   std::map<int, CUdeviceptr> copies;  // by device, created at the first query
 };
 
-// What the program's start-up code has registered. It runs before main(), perhaps before the
+// The registrations of the program's start-up code, which runs before main(), perhaps before the
 // library's own variables are constructed, hence the function-local object.
 struct Program {
   std::mutex mutex;

@@ -24,7 +24,7 @@ namespace mccs {
 // A device and a tenant process with memory on it.
 class DeviceWorld {
  public:
-  // What the tenant sends to export an allocation.
+  // The message with which a tenant exports an allocation.
   struct TenantBuffer {
     std::array<uint8_t, wire::kIpcHandleBytes> handle;
     size_t bytes;

@@ -1,5 +1,5 @@
-// Random arguments for each of NCCL's functions. Whatever a program passes, the call returns, the
-// daemon survives, and other communicators, in this process and in others, continue to work.
+// Random arguments for each of NCCL's functions. For all arguments, the call returns, the daemon
+// survives, and other communicators, in this process and in others, continue to work.
 //
 //   nccl_calls          runs; MCCS_FUZZ_CALLS and the variables of fuzz_run.h set the duration
 //   nccl_calls --list   prints the functions that it calls
