@@ -37,8 +37,8 @@ Outcome RegisterPage(wire::FenceLine* page) {
   return Pass();
 }
 
-// One of two alternating sides: for `rounds` rounds, its stream writes word "mine" and waits for
-// word "theirs".
+// One of two alternating sides: for `rounds` rounds, its stream writes word `mine` and waits for
+// word `theirs`.
 Outcome Converse(wire::FenceLine* page, int mine, int theirs, uint64_t rounds) {
   PROBE_PASSES(RegisterPage(page));
   PROBE_STREAM(stream, cudaStreamNonBlocking);

@@ -6,9 +6,9 @@
 
 namespace mccs::torch_on_host {
 
-// The dispatcher calls this for aten::copy_. If a GPU program would need only cudaMemcpyAsync (one
-// GPU, one type, the same dense layout), it enqueues the copy
-// on the current stream and returns. Any other copy uses RunOnHost.
+// The dispatcher calls this for aten::copy_. CopyOnStream enqueues the copy on the current stream
+// and returns if a GPU program would need only cudaMemcpyAsync: one GPU, one type, the same dense
+// layout. Any other copy uses RunOnHost.
 //
 // Programs need this that copy results of a collective that may never end, and check a timeout
 // meanwhile (DistributedDataParallel does in its constructor).
