@@ -190,7 +190,7 @@ class WithoutAController(unittest.TestCase):
             result = subprocess.run([program("mccsctl"), "--controller", "127.0.0.1:9", "top", *words],
                                     capture_output=True, text=True, timeout=PATIENCE_S, env=environment())
             self.assertEqual(result.returncode, 1, result.stdout)
-            self.assertIn("no mccs-controller answers at 127.0.0.1:9", result.stderr)
+            self.assertIn("cannot reach mccs-controller at 127.0.0.1:9", result.stderr)
 
     def test_wrong_intervals_are_wrong_usage(self):
         for interval in ("0", "-1", "soon", "1e9"):
