@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""MCCS_FALLBACK=nccl where all hosts, or some of them, have a daemon."""
+"""MCCS_FALLBACK=nccl if all hosts or only some of them have a daemon."""
 import unittest
 
 from lab_world import Lab, cases, environment, program
