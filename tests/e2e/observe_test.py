@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What operators see of a job that runs: mccsctl top, describe and dump."""
+"""mccsctl top, describe, explain, dump and drain while a job runs."""
 import json
 import os
 import pty
@@ -42,7 +42,7 @@ class WhileAProgramRuns(unittest.TestCase):
         rates, = top["communicators"]
         self.assertEqual((rates["tenant"], rates["ranks"], rates["state"]), (self.tenant, 2, "active"))
         self.assertGreater(rates["operations_per_second"], 0)
-        # Of two ranks busbw is algbw, and every call is as large as the other.
+        # With two ranks busbw equals algbw; all calls have the same size.
         self.assertAlmostEqual(rates["algbw"] / rates["operations_per_second"] / SIZE, 1, places=6)
         self.assertAlmostEqual(rates["busbw"] / rates["algbw"], 1, places=6)
         self.assertEqual((rates["links"], rates["pairs"]), ([], ["h0 → h1", "h1 → h0"]))
@@ -69,7 +69,7 @@ class WhileAProgramRuns(unittest.TestCase):
         self.assertIn("h0 → h1, h1 → h0", self.run_ok("top", "--once", "--interval", "0.2", "-o", "wide"))
 
     def test_top_refreshes_in_place_and_gives_the_terminal_back(self):
-        # Not by way of mccs-lab exec, which would take the interrupt.
+        # Without mccs-lab exec, which would handle the interrupt itself.
         shell, terminal = pty.openpty()
         top = subprocess.Popen([program("mccsctl"), "--controller", self.lab.daemons()["controller"]["endpoint"],
                                 "top", "--interval", "0.2"], stdin=terminal, stdout=terminal, stderr=terminal,
@@ -171,7 +171,7 @@ class WithoutADaemon(unittest.TestCase):
             registered = lambda: call(*mccsctl, "get", "hosts").stdout.count("  ready\n")  # noqa: E731
             self.assertTrue(eventually(lambda: registered() == 2, timeout=60))
             os.kill(pids["h0"], signal.SIGKILL)
-            # Stopped, its connection stays open until the controller counts it as silent.
+            # The connection of a stopped daemon stays open until its heartbeats time out.
             os.kill(pids["h1"], signal.SIGSTOP)
             try:
                 stuck = call(*mccsctl, "dump", "h1")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Operators' objects from file to store: mccsctl against a real mccs-controller, restarts and all."""
+"""Operators' objects from file to store: mccsctl against a real mccs-controller, with restarts."""
 import json
 import os
 import pathlib
@@ -64,7 +64,7 @@ def policy(name="gold", order="h1, h0", tenant="team-a"):
 
 
 class Controller:
-    """A controller of a test's own, with a store in its folder."""
+    """A controller for one test, with its state in `folder`."""
 
     def __init__(self, folder, *arguments):
         self.state = pathlib.Path(folder) / "state"
@@ -296,7 +296,7 @@ class WithoutStore(unittest.TestCase):
 
 
 class Communicators(unittest.TestCase):
-    """A policy decides for communicators, also those that run, and a dry run says so beforehand."""
+    """A policy applies to new and running communicators, and a dry run shows its changes."""
 
     def setUp(self):
         self.lab = Lab(hosts=2, gpus=1, name="operator")

@@ -130,7 +130,7 @@ TEST_F(SupervisorTest, KillingTheWardenLeavesNothing) {
 
 TEST_F(SupervisorTest, KillingBothLeavesNoProcessAndTheNextLookRemovesTheFolder) {
   std::vector<pid_t> processes = Start();
-  kill(keeper_, SIGSTOP);  // so that it cannot clean up in between
+  kill(keeper_, SIGSTOP);  // so that it cannot clean up before it is killed
   kill(warden_, SIGKILL);
   kill(keeper_, SIGKILL);
   ExpectNothingLeft(processes);
