@@ -1,4 +1,4 @@
-// A lab's directory and its lock. The supervisor's processes hold the lock while they run. An
+// A lab's directory and its lock. The supervisor and the launcher hold the lock while they run. An
 // unlocked directory is left from a killed lab; the next command removes it.
 #ifndef MCCS_LAB_LAB_DIRECTORY_H_
 #define MCCS_LAB_LAB_DIRECTORY_H_

@@ -1,5 +1,5 @@
-// A lab's state as commands see it: the file state.yaml in the lab's directory. Only the supervisor
-// writes it; every command reads it.
+// A lab's state as commands see it: the file state.yaml in the lab's directory. Only the lab's
+// launcher (lab/supervisor.h) writes it; every command reads it.
 #ifndef MCCS_LAB_LAB_STATE_H_
 #define MCCS_LAB_LAB_STATE_H_
 

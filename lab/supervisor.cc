@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kStopDeadlineNs = 30 * kNsPerSec;
 constexpr int kStopPollMs = 10;
-// The supervisor's report to `up` when all daemons are ready; any other report is an error message.
+// The report to `up` that all daemons are ready; any other report is an error message.
 constexpr char kReadyReport[] = "ready";
 
 bool Report(int fd, std::string_view text) {
@@ -42,7 +42,7 @@ int DetachFromCaller(int report) {
   return kept;
 }
 
-// Main function of the warden process. Returns its exit status.
+// Main function of the launcher. Returns its exit status.
 int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int report) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   absl::StatusOr<SignalWatch> signals = SignalWatch::Create();
@@ -61,7 +61,7 @@ int RunWarden(const LabPlan& plan, const LabPaths& paths, pid_t keeper, int repo
   return status.ok() ? 0 : 1;
 }
 
-// Waits until the warden has ended.
+// Waits until the launcher has ended.
 void KeepWatch(pid_t warden, SignalWatch* signals) {
   while (true) {
     pollfd waiting{signals->fd(), POLLIN, 0};

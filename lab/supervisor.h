@@ -1,15 +1,16 @@
-// The supervisor of a lab: two background processes that monitor each other.
+// Starts and stops labs. Two background processes run a lab and monitor each other:
 //
-//   mccs-lab up ─── keeper ─── warden ─┬─ mccs-controller
-//     (leaves)     (cleans)  (starts)  ├─ mccsd h0
-//                                      ├─ mccsd h1 …
-//                                      └─ holders of nodes, in a lab with a network (lab/node.h)
+//   mccs-lab up ─── supervisor ─── launcher ─┬─ mccs-controller
+//     (exits)       (cleans up)    (starts)  ├─ mccsd h0
+//                                            ├─ mccsd h1 …
+//                                            └─ holders of nodes, in a lab with a network
+//                                               (lab/node.h)
 //
-// The warden starts the daemons, records their state and stops them in order. The keeper waits for
-// the warden. When the warden ends, even by kill -9, the keeper kills its descendants and removes
-// the lab's directory. If the keeper dies, the warden gets a death signal and cleans up. The
-// daemons and nodes die with the warden. Only a kill -9 of both leaves the directory, which the
-// next command removes.
+// The launcher starts the daemons, records their state and stops them in order. The supervisor
+// waits for the launcher. When the launcher ends, even by kill -9, the supervisor kills all
+// descendants and removes the lab's directory. If the supervisor dies, the launcher gets a death
+// signal and cleans up. The daemons and nodes die with the launcher. Only a kill -9 of both leaves
+// the directory, which the next command removes.
 #ifndef MCCS_LAB_SUPERVISOR_H_
 #define MCCS_LAB_SUPERVISOR_H_
 

@@ -1,4 +1,4 @@
-// The process of a lab that owns its daemons (see the drawing in lab/supervisor.h).
+// The launcher of a lab: the process that owns its daemons (see lab/supervisor.h).
 #ifndef MCCS_LAB_WARDEN_H_
 #define MCCS_LAB_WARDEN_H_
 
