@@ -8,7 +8,7 @@ from lab_world import Lab, cases, environment, program
 
 # A whole run takes half a minute, or minutes on a loaded machine.
 SUITE_PATIENCE_S = 400
-# These need gigabytes of memory: run in one layout only.
+# Tests with gigabytes of memory run in one layout only.
 LARGE = "/large/"
 
 
