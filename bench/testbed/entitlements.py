@@ -72,7 +72,7 @@ def figure_of(case, fabric, options, tell):
 
 
 def text(figures):
-    lines = ["payload in Mbps, mean over seconds (least, most)                                 the worst second over what was promised"]
+    lines = ["payload in Mbps, mean over seconds (least, most)                                 worst second relative to the cap or guarantee"]
     for f in figures:
         shown = "  ".join(
             f"{name} {statistics.fmean(rates):5.1f} ({min(rates):.1f}, {max(rates):.1f})"

@@ -101,7 +101,7 @@ def draw(figures, pyplot):
             axis.plot(at, [figure["paper"][arm][name] for name in ratios], "k_", markersize=12,
                       label="published" if i == 0 else None)
     axis.set(xticks=range(len(JOBS)), xticklabels=[f"job {name}" for name in JOBS], ylabel="time of a step over that under FFA",
-             title="S3: who is favoured, and who pays")
+             title="S3 with one favoured job")
     axis.axhline(1, color="grey", linewidth=0.5)
     axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))  # outside the bars
     return chart

@@ -2,7 +2,7 @@
 """The tables of "MCCS" (SIGCOMM 2024) on a fabric of network namespaces with scaled-down links, compared with peers.
 
     mccs-lab up --topology tests/testbeds/mccs.yaml --network namespaces       # as root
-    testbed --table fig6                   # one job: MCCS, without placement, in the library's order, OpenMPI, Gloo
+    testbed --table fig6                   # one job: MCCS ("ours"), without placement, in the library's order, peers
     testbed --table fig8                   # S1 to S4: several concurrent jobs
     testbed --table fig9                   # S3 with one favoured job: step times of all jobs
     testbed --table reconfigure            # a background flow, and changes of routes under load
