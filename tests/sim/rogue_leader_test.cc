@@ -1,4 +1,4 @@
-// A tenant that plays the leader of its communicator itself.
+// A tenant that implements the leader of its communicator itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -345,7 +345,7 @@ const Attack kLeaderAttacks[] = {
 
 INSTANTIATE_TEST_SUITE_P(Sim, RogueLeader, ::testing::ValuesIn(kLeaderAttacks), NameOfCase);
 
-// The daemon once adopted lanes there that it had refused to open, and aborted.
+// Regression: the daemon adopted lanes that it had refused to open, and aborted.
 TEST_F(RoguePeers, ALeaderThatGoesOnWithARefusedChangeEndsItsCommunicatorNotTheDaemon) {
   ASSERT_TRUE(rogue_.Lead());
   ASSERT_NO_FATAL_FAILURE(Reach(Stage::kActive));

@@ -1,4 +1,4 @@
-// A tenant that plays a member of its communicator itself.
+// A tenant that implements a member of its communicator itself.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -18,7 +18,7 @@ TEST_P(RogueMember, EndsItsOwnCommunicatorWithAnError) {
 const Attack kMemberAttacks[] = {
     {"ReadyBeforeOpen", Stage::kLinked,
      [](const RoguePeer&) {
-       // The leader says open at once: a second message of the kind is one too many.
+       // The leader sends open at once, so only the second ready is out of turn.
        return Messages(2, Ready());
      },
      "ready"},
