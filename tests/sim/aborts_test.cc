@@ -33,8 +33,7 @@ class SimAborts : public testing::Test {
           << "rank " << r;
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr("was aborted in the middle of operation #1"));
       EXPECT_THAT(job_.rank(r).failure(), HasSubstr(cause));
-      EXPECT_EQ(job_.rank(r).done(), 0u)
-          << "the daemon released the stream of rank " << r << " goes on";
+      EXPECT_EQ(job_.rank(r).done(), 0u) << "the stream of rank " << r << " must stay blocked";
     }
   }
 

@@ -101,7 +101,7 @@ class SimAgent final : public ControllerLink {
 
 class SimControl final : public SimControllerSide {
  public:
-  // LIFETIME: `clock` outlives it; it outlives the daemons whose links it gave out.
+  // LIFETIME: `clock` outlives it; this outlives the daemons of its links.
   SimControl(SimClock& clock, uint64_t seed);
 
   ControllerLink& AddHost(int host, const Position& position, const std::string& endpoint,

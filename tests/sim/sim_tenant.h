@@ -103,7 +103,7 @@ wire::CommInit MakeCommInit(const wire::UniqueId& id, int ranks, int rank);
 
 class SimTenant {
  public:
-  // Connects to the daemon behind `door`, whose device imports through `importer`.
+  // Connects to the daemon of `door`, whose device imports memory through `importer`.
   SimTenant(SimDoor& door, LocalImporter& importer, const TenantIdentity& identity);
 
   // Reads the daemon's answers. Call between turns of the world.
