@@ -79,7 +79,7 @@ const Attack kLeaderAttacks[] = {
      "strategy_change.dropped"},
     {"DroppedWithoutAChange", Stage::kActive, [](const RoguePeer&) { return Messages{Dropped(1)}; },
      "strategy_change.dropped"},
-    {"MoveOfAChangeThatIsNoRoute", Stage::kActive,
+    {"MoveOfChangeThatIsNotRoute", Stage::kActive,
      [](const RoguePeer& r) {
        return Messages{Prepare(Algorithms(r, 2)), Move(2)};
      },
@@ -118,7 +118,7 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(Algorithms(r, 2)), Hold(3)};
      },
      "strategy_change.hold"},
-    {"StepThatIsNone", Stage::kActive,
+    {"ChangeWithoutStep", Stage::kActive,
      [](const RoguePeer&) { return Messages{Change(2, [](auto&) {})}; }, "strategy_change"},
     {"PrepareBeforeGo", Stage::kOpened,
      [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
@@ -152,14 +152,14 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(strategy)};
      },
      "slots per lane"},
-    {"PrepareWithACostThatIsNoNumber", Stage::kActive,
+    {"PrepareWithNanCost", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = r.Ring(2);
        strategy.algorithms.costs.lane_bytes_per_us = std::numeric_limits<double>::quiet_NaN();
        return Messages{Prepare(strategy)};
      },
      "lane_bytes_per_us"},
-    {"PrepareWithMoreLanesThanThereAre", Stage::kActive,
+    {"PrepareWithTooManyLanes", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = Algorithms(r, 2);
        strategy.channels[0].other_lanes.resize(
@@ -167,7 +167,7 @@ const Attack kLeaderAttacks[] = {
        return Messages{Prepare(strategy)};
      },
      "other lanes"},
-    {"PrepareWithAnOriginWithoutEnd", Stage::kActive,
+    {"PrepareWithTooLongOrigin", Stage::kActive,
      [](const RoguePeer& r) {
        Strategy strategy = Algorithms(r, 2);
        strategy.origin.assign(1 << 14, 'x');
@@ -190,8 +190,8 @@ const Attack kLeaderAttacks[] = {
     {"GoBeforeOpen", Stage::kLinked, [](const RoguePeer&) { return Messages{Go()}; }, "go"},
     {"OpenTwice", Stage::kOpened, [](const RoguePeer& r) { return Messages{Open(r.Ring(1))}; },
      "open"},
-    {"OpenWhileItWorks", Stage::kActive,
-     [](const RoguePeer& r) { return Messages{Open(r.Ring(2))}; }, "open"},
+    {"OpenWhenActive", Stage::kActive, [](const RoguePeer& r) { return Messages{Open(r.Ring(2))}; },
+     "open"},
     {"OpenWithoutAStrategy", Stage::kLinked,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_open(); })}; }, "open"},
     {"OpenWithAStrategyOfEpoch0", Stage::kLinked,
@@ -210,12 +210,12 @@ const Attack kLeaderAttacks[] = {
        return Messages{Message([](auto& m) { m.mutable_hello()->set_host_index(0); })};
      },
      "hello"},
-    {"AMessageOfTheRendezvous", Stage::kActive,
+    {"RosterWhenActive", Stage::kActive,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_roster(); })}; },
      "roster"},
-    {"AnEmptyMessage", Stage::kActive, [](const RoguePeer&) { return Messages{peer::Message()}; },
+    {"EmptyMessage", Stage::kActive, [](const RoguePeer&) { return Messages{peer::Message()}; },
      "empty message"},
-    {"AnEmptyMessageBeforeOpen", Stage::kLinked,
+    {"EmptyMessageBeforeOpen", Stage::kLinked,
      [](const RoguePeer&) { return Messages{peer::Message()}; }, "empty message"},
     // ---- Departures ----
     {"DepartureBeforeGo", Stage::kOpened,
@@ -266,7 +266,7 @@ const Attack kLeaderAttacks[] = {
        })};
      },
      "departed"},
-    {"ALongerMessageThanSuchACommunicatorNeeds", Stage::kActive,
+    {"TooLongMessage", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{
            Message([](auto& m) { m.mutable_failed()->set_text(std::string(1 << 20, 'x')); })};

@@ -32,14 +32,14 @@ const Attack kMemberAttacks[] = {
     {"OpenToTheLeader", Stage::kOpened,
      [](const RoguePeer& r) { return Messages{Open(r.Ring(1))}; }, "open"},
     {"GoToTheLeader", Stage::kOpened, [](const RoguePeer&) { return Messages{Go()}; }, "go"},
-    {"AJoinWhileItWorks", Stage::kActive,
+    {"JoinWhenActive", Stage::kActive,
      [](const RoguePeer&) { return Messages{Message([](auto& m) { m.mutable_join(); })}; }, "join"},
-    {"AnEmptyMessage", Stage::kOpened, [](const RoguePeer&) { return Messages{peer::Message()}; },
+    {"EmptyMessage", Stage::kOpened, [](const RoguePeer&) { return Messages{peer::Message()}; },
      "empty message"},
     {"OrderOfAChangeByAMember", Stage::kActive,
      [](const RoguePeer& r) { return Messages{Prepare(Algorithms(r, 2))}; },
      "strategy_change.prepare"},
-    {"AnswerToNoChange", Stage::kActive,
+    {"AnswerWithoutChange", Stage::kActive,
      [](const RoguePeer&) {
        return Messages{Answer(2, [](auto& answer) { answer.set_prepared(true); })};
      },
