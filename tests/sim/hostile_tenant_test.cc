@@ -66,7 +66,7 @@ void LieInOneWorld(FuzzRun& run, int* failed) {
     if (failures % 100 == 0) Neighbour(world, neighbour);
   }
   Neighbour(world, neighbour);
-  // A leader stays until the other host has received its end.
+  // A leader remains until the other host knows of its end.
   EXPECT_TRUE(world.RunUntil([&] {
     return world.host(0).daemon().sessions() == 1 && world.host(0).daemon().communicators() == 1;
   }));

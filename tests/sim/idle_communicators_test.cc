@@ -53,7 +53,7 @@ class Crowd {
   std::deque<SimJob>& jobs() { return jobs_; }
   SimJob& parent() { return parent_; }
 
-  // Of a communicator, on the host of rank r.
+  // Turns of a communicator on the host of rank r.
   uint64_t TurnsOf(SimJob& job, int r) {
     SimHost& host = world_.host(host_of_rank_[static_cast<size_t>(r)]);
     return host.daemon().TurnsOf(job.rank(r).id);

@@ -148,7 +148,7 @@ void RandomJob::KillAProcess(std::mt19937_64& random) {
   alive_[rank] = false;
   lost_ = true;
   lost_at_ = world_.clock().Now();
-  // A rank that calls nothing that the dead rank has not called need not notice the death.
+  // Survivors detect the death only in an operation that the dead rank has not called.
   for (size_t r = 0; r < next_.size(); ++r) {
     if (!alive_[r]) continue;
     const auto survivor = static_cast<int>(r);
